@@ -1,0 +1,74 @@
+# The commands of this repository. `make run` and `make test` need Python 3.11 and this folder, nothing else.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check bench format lock clean system-packages
+
+# Any Python from 3.11 on; `make run PYTHON=python3.13` chooses another one.
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
+	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))))
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := .ci/requirements.lock
+DEV_LOCK := .ci/requirements-dev.lock
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-annotate --no-emit-index-url --no-emit-find-links
+
+TARGETS ?=
+ARGS ?=
+
+help: ## what can be made
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+run: $(VENV)/.run ## specmon on TARGETS="http://host:8000/metrics …"; without: the demo. ARGS="…" adds flags
+ifeq ($(strip $(TARGETS)),)
+	@exec $(BIN)/python -m monitor demo $(ARGS)
+else
+	@exec $(BIN)/python -m monitor run $(foreach target,$(TARGETS),--target '$(target)') $(ARGS)
+endif
+
+test: $(VENV)/.dev system-packages ## every test; sets up all that they need. ARGS="-k word" narrows
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev ## everything that a change must pass before its tests run
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_repository.py tests/test_docs.py
+
+bench: $(VENV)/.dev ## the benchmarks, each with the thing it is compared to
+	@for file in tests/bench/bench_*.py; do \
+		name=$$(basename "$$file" .py); echo "== $$name"; $(BIN)/python -m "tests.bench.$$name"; \
+	done
+
+format: $(VENV)/.dev ## the layout that `make check` wants, and README's generated tables
+	$(BIN)/ruff check --fix --exit-zero --quiet .
+	$(BIN)/ruff format .
+	$(BIN)/python -m tests.readme --write
+
+lock: $(VENV)/.run ## pins the newest versions that pyproject.toml allows
+	$(PIP) install uv
+	$(COMPILE) --upgrade pyproject.toml --output-file $(LOCK)
+	$(COMPILE) --upgrade pyproject.toml --extra dev --constraint $(LOCK) --output-file $(DEV_LOCK)
+
+clean: ## removes what the other commands made
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "specmon needs Python 3.11 or newer; none of python3, python3.11 … is" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(LOCK) | $(BIN)/python
+	$(PIP) install --require-hashes --requirement $(LOCK)
+	@touch $@
+
+$(VENV)/.dev: $(DEV_LOCK) pyproject.toml | $(BIN)/python
+	$(PIP) install --require-hashes --requirement $(DEV_LOCK)
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@ $(VENV)/.run
+
+system-packages:
+	@.ci/system-packages

@@ -1,0 +1,142 @@
+"""What else changed around a change point: facts with numbers, and the causes they speak for.
+
+The facts are measured; the causes are a reading of them. Each cause's weight is the share of its facts'
+strength in the strength of all facts and of the unknown, which is always among the candidates: traffic
+that no engine exports (temperature, language, tools) can move acceptance alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from monitor import estimates
+from monitor.engines.base import Counter
+from monitor.windows import COUNTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from monitor.estimates import Estimates
+    from monitor.windows import Sums
+
+CauseName = Literal[
+    "traffic", "draft", "target_model", "engine", "config", "load", "restart", "data_quality", "unknown"
+]
+MarkKind = Literal["restart", "engine_version", "num_speculative_tokens", "draft_model", "target_model", "method", "config", "fact"]
+
+CAUSE_OF_MARK: dict[MarkKind, tuple[CauseName, float]] = {
+    "restart": ("restart", 1.0),
+    "engine_version": ("engine", 4.0),
+    "num_speculative_tokens": ("config", 4.0),
+    "draft_model": ("draft", 4.0),
+    "target_model": ("target_model", 4.0),
+    "method": ("config", 4.0),
+    "config": ("config", 2.0),
+    "fact": ("config", 1.0),
+}
+STRENGTH_OF_UNKNOWN = 1.0
+NOTEWORTHY_CHANGE = 0.2  # relative
+STRONG_CHANGE = 1.0  # relative change that speaks as loudly as the unknown does twice
+MARK_MARGIN_INTERVALS = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something about the configuration that changed at `at` (unix seconds), in words with both values."""
+
+    at: float
+    kind: MarkKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A candidate cause: its weight in 0..1 and one sentence of evidence with numbers."""
+
+    cause: CauseName
+    weight: float
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """What else changed around a change point (facts, in words), and the causes that they speak for."""
+
+    facts: tuple[str, ...]
+    causes: tuple[Cause, ...]
+
+
+def around(change_point: tuple[float, float], interval: float, marks: Iterable[Mark], before: Sums, after: Sums) -> Attribution:
+    """Return what changed around a change point, given as its earliest and latest time.
+
+    `interval` is the scrape interval in seconds. `before` and `after` are the sums (one row) of the windows
+    on both sides of the change point.
+    """
+    margin = MARK_MARGIN_INTERVALS * interval
+    near = [mark for mark in marks if change_point[0] - margin <= mark.at <= change_point[1] + margin]
+    strengths: list[tuple[CauseName, float, str]] = [(*CAUSE_OF_MARK[mark.kind], mark.text) for mark in near]
+    strengths += _shifts(before, after)
+    return Attribution(tuple(text for _, _, text in strengths), _rank(strengths))
+
+
+def _rank(strengths: Sequence[tuple[CauseName, float, str]]) -> tuple[Cause, ...]:
+    total = sum(strength for _, strength, _ in strengths) + STRENGTH_OF_UNKNOWN
+    merged: dict[CauseName, tuple[float, list[str]]] = {}
+    for name, strength, text in strengths:
+        weight, texts = merged.get(name, (0.0, []))
+        merged[name] = (weight + strength / total, [*texts, text])
+    causes = [Cause(name, round(weight, 3), "; ".join(texts)) for name, (weight, texts) in merged.items()]
+    nothing = "nothing that the engine exports explains it: temperature, language, structured output and tools are not exported"
+    causes.append(Cause("unknown", round(STRENGTH_OF_UNKNOWN / total, 3), nothing))
+    return tuple(sorted(causes, key=lambda cause: (-cause.weight, cause.cause)))
+
+
+def _shifts(before: Sums, after: Sums) -> list[tuple[CauseName, float, str]]:
+    """Return the traffic and load figures that moved by a fifth or more."""
+    old, new = estimates.from_sums(before), estimates.from_sums(after)
+    shifts: list[tuple[CauseName, float, str]] = []
+    for cause, name, unit, first, second in (
+        ("traffic", "mean prompt length", "tokens", _prompt_length(before), _prompt_length(after)),
+        ("traffic", "mean generation length", "tokens", _generation_length(before), _generation_length(after)),
+        ("traffic", "prefix cache hit ratio", "", _cache_hits(before), _cache_hits(after)),
+        ("load", "mean batch size", "", *_pair(old, new, "batch_size")),
+        ("load", "share of decode steps with a draft", "", *_pair(old, new, "coverage")),
+        ("load", "step time", "s", *_pair(old, new, "step_seconds")),
+    ):
+        change = _relative_change(first, second)
+        if change >= NOTEWORTHY_CHANGE:
+            strength = min(change / STRONG_CHANGE, 2.0) * (1.0 if cause == "traffic" else 0.5)
+            text = f"{name} went from {first:.3g} to {second:.3g} {unit}".rstrip()
+            shifts.append((cause, strength, text))
+    return shifts
+
+
+def _pair(old: Estimates, new: Estimates, field: str) -> tuple[float, float]:
+    return float(getattr(old, field)[0]), float(getattr(new, field)[0])
+
+
+def _relative_change(first: float, second: float) -> float:
+    """Return the change relative to the smaller of the two, 0 where one is unknown or zero."""
+    smaller = min(first, second)
+    return abs(first - second) / smaller if smaller > 0 else 0.0
+
+
+def _prompt_length(sums: Sums) -> float:
+    return _per(sums, Counter.PROMPT_TOKENS, Counter.FINISHED_REQUESTS)
+
+
+def _generation_length(sums: Sums) -> float:
+    return _per(sums, Counter.OUTPUT_TOKENS, Counter.FINISHED_REQUESTS)
+
+
+def _cache_hits(sums: Sums) -> float:
+    return _per(sums, Counter.CACHE_HITS, Counter.CACHE_QUERIES)
+
+
+def _per(sums: Sums, numerator: Counter, denominator: Counter) -> float:
+    counters = sums.vectors[0, COUNTERS]
+    known = sums.known[0, numerator] and sums.known[0, denominator] and counters[denominator] > 0
+    return float(counters[numerator] / counters[denominator]) if known else np.nan

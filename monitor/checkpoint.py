@@ -1,0 +1,133 @@
+"""The pipeline's state as named blobs of bytes, and back: a restart goes on where the last save stood.
+
+Tables are saved with the names and types of their fields. What another version of specmon saved in other
+fields is refused, and the caller begins anew; the store keeps the events either way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+from monitor import deltas, detectors, table, windows
+from monitor.attribution import Cause, Mark
+from monitor.detectors.base import Level
+from monitor.events import Cost, Event, StreamKey
+from monitor.streams import STATUS, Identity, State, TargetState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from monitor.pipeline import Plan
+
+VERSION = 1
+TABLES = ("ledger", "sums", "watch", "status")
+
+
+class UnusableError(Exception):
+    """The saved state cannot be continued; the message says what was read and what was expected."""
+
+
+def freeze(state: State) -> dict[str, bytes]:
+    """Return the state as blobs by name."""
+    blobs = {name: table.to_bytes(getattr(state, name)) for name in TABLES}
+    words = {
+        "version": VERSION,
+        "windows": list(state.window_seconds),
+        "num_positions": state.num_positions,
+        "streams": [_identity_to_json(identity) for identity in state.identities],
+        "targets": {name: _target_to_json(target) for name, target in state.targets.items()},
+    }
+    blobs["words"] = json.dumps(words).encode()
+    return blobs
+
+
+def thaw(plan: Plan, blobs: Mapping[str, bytes]) -> State:
+    """Return the state that `freeze` saved. Raises UnusableError where it cannot be continued."""
+    try:
+        words = json.loads(blobs["words"])
+        found = (words["version"], tuple(words["windows"]))
+        if found != (VERSION, plan.windows):
+            raise UnusableError(f"saved with version and windows {found}, expected {(VERSION, plan.windows)}")
+        state = State(plan.detection, plan.windows)
+        state.num_positions = words["num_positions"]
+        dtypes = {
+            "ledger": deltas.dtype(state.num_positions),
+            "sums": windows.dtype(len(plan.windows), state.num_positions),
+            "watch": detectors.allocate(plan.detection, 0).dtype,
+            "status": STATUS,
+        }
+        for name, dtype in dtypes.items():
+            setattr(state, name, table.from_bytes(blobs[name], dtype))
+        state.targets = {name: _target_from_json(target) for name, target in words["targets"].items()}
+        state.identities = [_identity_from_json(identity) for identity in words["streams"]]
+    except (KeyError, ValueError, TypeError) as error:
+        raise UnusableError(f"the saved state is damaged: {error}") from error
+    for row, identity in enumerate(state.identities):
+        state.rows[identity.key] = row
+        state.targets[identity.key.target].rows.add(row)
+    return state
+
+
+def _identity_to_json(identity: Identity) -> dict[str, object]:
+    return {
+        "key": [identity.key.target, identity.key.model_name, identity.key.replica],
+        "id": identity.id,
+        "engine": identity.engine,
+        "engine_version": identity.engine_version,
+        "num_speculative_tokens": identity.num_speculative_tokens,
+        "config": identity.config,
+        "facts": identity.facts,
+        "regimes": identity.regimes,
+        "marks": [dataclasses.astuple(mark) for mark in identity.marks],
+        "event": event_to_json(identity.event) if identity.event else None,
+        "change_counts": [[*key, times] for key, times in identity.change_counts.items()],
+        "last_change_at": identity.last_change_at,
+        "begun": bool(identity.seen),
+    }
+
+
+def _identity_from_json(saved: dict[str, object]) -> Identity:
+    fields = dict(saved)
+    fields["key"] = StreamKey(*fields["key"])  # type: ignore[misc]
+    fields["marks"] = [Mark(*mark) for mark in fields["marks"]]  # type: ignore[attr-defined]
+    fields["event"] = event_from_json(fields["event"]) if fields["event"] else None  # type: ignore[arg-type]
+    fields["change_counts"] = {(kind, way): times for kind, way, times in fields["change_counts"]}  # type: ignore[attr-defined]
+    fields["seen"] = ("restored",) if fields.pop("begun") else ()
+    return Identity(**fields)  # type: ignore[arg-type]
+
+
+def _target_to_json(target: TargetState) -> dict[str, object]:
+    return {
+        "scrapes": target.scrapes,
+        "failures": target.failures,
+        "last_at": target.last_at,
+        "good_at": target.good_at,
+        "problems": target.problems,
+    }
+
+
+def _target_from_json(saved: dict[str, object]) -> TargetState:
+    return TargetState(**saved)  # type: ignore[arg-type]
+
+
+def event_to_json(event: Event) -> dict[str, object]:
+    """Return an event with every digit, for `event_from_json`; people get `events.as_json`."""
+    return dataclasses.asdict(event)
+
+
+def event_from_json(saved: Mapping[str, object]) -> Event:
+    """Return the event that `event_to_json` saved."""
+    fields = dict(saved)
+    fields["key"] = StreamKey(**fields["key"]) if fields["key"] else None  # type: ignore[arg-type]
+    for name in ("before", "after"):
+        level = dict(fields[name])  # type: ignore[call-overload]
+        fields[name] = Level(**level | {"conditional": tuple(level["conditional"])})
+    fields["cost"] = Cost(**fields["cost"])  # type: ignore[arg-type]
+    fields["causes"] = tuple(Cause(**cause) for cause in fields["causes"])  # type: ignore[attr-defined]
+    for name in ("positions", "facts", "streams"):
+        fields[name] = tuple(fields[name])  # type: ignore[arg-type]
+    return Event(**fields)  # type: ignore[arg-type]
+
+

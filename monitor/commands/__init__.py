@@ -1,0 +1,22 @@
+"""The commands of the command line: one module each, loaded only when it is the one that was asked for.
+
+A command's module has `add_arguments(parser)` and `run(arguments) -> exit code`; heavy imports are in `run`.
+Exit codes: 0 fine; 1 something was found wrong; 2 usage or unreadable input, with one line on standard error.
+"""
+
+from __future__ import annotations
+
+# Name on the command line → the one line of `specmon --help`. The module is the name with _ for -.
+COMMANDS = {
+    "inspect": "say what one page of an engine (or several, in time order) shows",
+    "replay": "run recorded history through the same pipeline and print what it would have said",
+    "check-config": "show the effective settings, secrets masked, or the path of what is wrong in them",
+}
+
+FINE = 0
+FOUND = 1
+UNUSABLE = 2
+
+
+class Unusable(Exception):  # noqa: N818 - read aloud: `raise commands.Unusable`
+    """Usage or input that a command cannot work with: ends it with exit code 2 and this one line."""

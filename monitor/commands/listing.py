@@ -1,0 +1,116 @@
+"""How a replay is shown: JSON lines for programs, sentences for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TextIO
+
+from monitor import events, summaries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from monitor.events import Event
+    from monitor.pipeline import Plan
+    from monitor.streams import State
+
+ESTIMATE_WINDOW = 1  # of the plan's windows: the middle one, five minutes
+
+
+class JsonLines:
+    """One JSON object a line on standard output: events, estimates every so many seconds, summaries last."""
+
+    def __init__(self, *, every: float, updates: bool) -> None:
+        self._every = every
+        self._updates = updates
+        self._next = 0.0
+
+    def step(self, plan: Plan, state: State, now: float, found: tuple[Event, ...]) -> None:
+        """Print the events of a step; of one that is open only the opening, unless updates are wanted."""
+        for event in found:
+            fresh = event.status == "closed" or event.updates == 0
+            if fresh or self._updates:
+                _print(events.as_json(event))
+        if self._every and now >= self._next:
+            if self._next:
+                for record in summaries.over_window(plan, state, ESTIMATE_WINDOW, now):
+                    _print(record)
+            self._next = (now // self._every + 1) * self._every
+
+    def end(self, plan: Plan, state: State) -> None:
+        """Print the summaries."""
+        for record in summaries.totals(plan, state):
+            _print(record)
+
+
+class Text:
+    """Sentences for people."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def step(self, plan: Plan, state: State, now: float, found: tuple[Event, ...]) -> None:
+        """Print a line for each event that opens or closes."""
+        del plan, state, now
+        for event in found:
+            if event.status == "closed" or event.updates == 0:
+                print(sentence(event), file=self._stream)
+
+    def end(self, plan: Plan, state: State) -> None:
+        """Print a line for each stream."""
+        for record in summaries.totals(plan, state):
+            print(stream_line(record), file=self._stream)
+
+
+def sentence(event: Event) -> str:
+    """Return one line that says what happened, when, and by how much."""
+    at = event.closed_at if event.status == "closed" and event.closed_at is not None else event.raised_at
+    what = f"{event.kind.replace('_', ' ')} ({event.severity})"
+    ended = "over: " if event.status == "closed" and event.closed_at != event.raised_at else ""
+    levels = ""
+    if event.before.mal == event.before.mal and event.after.mal == event.after.mal:  # noqa: PLR0124 - neither is NaN
+        levels = f", mean acceptance length {event.before.mal:.2f} → {event.after.mal:.2f}"
+    lost = event.cost.benefit_lost_ratio
+    cost = f", {lost:.0%} of the benefit lost" if lost == lost and lost > 0 else ""  # noqa: PLR0124 - not NaN
+    causes = next((f", likely {cause.cause}: {cause.evidence}" for cause in event.causes if cause.cause != "unknown"), "")
+    where = event.stream or event.model_name
+    return f"{_time(at)}  {where}  {ended}{what} since {_time(event.change_point_at)}{levels}{cost}{causes}"
+
+
+def stream_line(record: summaries.Record) -> str:
+    """Return one line that sums a stream up."""
+    where = record["stream"] or record["target"]
+    refused = record["scrapes_refused"]
+    pages = f"{record['scrapes_read']} scrapes read" + (f", refused {refused}" if refused else "")
+    if record["stream"] is None:
+        return f"{where}  {record['state']}: {record['reason']} ({pages})"
+    mal = record["mal"]
+    acceptance = (
+        f"mean acceptance length {mal:.3f} [{record['mal_low']:.3f}, {record['mal_high']:.3f}] over {record['drafts']} drafts"
+        if mal is not None
+        else "no drafts"
+    )
+    return f"{where}  {record['state']}  {acceptance}, {record['restarts']} restarts, {record['events']} events ({pages})"
+
+
+def progress(stream: TextIO) -> Callable[[float], None] | None:
+    """Return what shows the share of a long replay on a terminal, None where nobody watches."""
+    if not stream.isatty():
+        return None
+
+    def show(share: float) -> None:
+        text = "" if share >= 1 else f"replaying … {share:4.0%}"
+        stream.write(f"\r\x1b[K{text}")
+        stream.flush()
+
+    return show
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _print(record: summaries.Record) -> None:
+    sys.stdout.write(json.dumps(record, allow_nan=False, ensure_ascii=False) + "\n")

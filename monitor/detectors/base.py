@@ -1,0 +1,148 @@
+"""The records that go into and come out of the detectors.
+
+A detector is a pure function over rows: it reads what happened in an interval, changes its own columns of
+the state in place and says how near it is to its limit. What it found becomes an `Alarm` only in
+`troubles`, where several detectors that see one change make one trouble.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+    Bools = npt.NDArray[np.bool_]
+    Ints = npt.NDArray[np.int64]
+    State = npt.NDArray[np.void]
+
+MONTH_SECONDS = 30 * 86400.0
+SCRAPE_SECONDS = 15.0
+LEVEL_SHARE = -1.0
+SHAPE_SHARE = 2.3
+PLUNGE_SHARE = 0.5
+POSITIONS = 8
+"""Positions that are watched: the first seven one by one, all later ones together as the eighth."""
+
+Kind = Literal[
+    "collapse",
+    "drop",
+    "tail_drop",
+    "decay",
+    "improvement",
+    "dead_draft",
+    "speculation_silent",
+    "regime_change",
+]
+Severity = Literal["critical", "warning", "info"]
+Action = Literal["open", "update", "close", "note"]
+
+
+class Condition(IntEnum):
+    """How a stream's acceptance stands against its baseline, latched until a recovery is proven."""
+
+    WARMING = 0
+    OK = 1
+    DRIFTING = 2
+    COLLAPSED = 3
+    IMPROVED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the user asks of the detectors.
+
+    `false_alarms_per_month` is per stream and counts every alarm of severity critical or warning.
+    `floor_mal` is the mean acceptance length under which a draft is dead whatever its baseline;
+    `collapse_ratio` the share of the baseline's MAL that must be lost for a fall to be a collapse.
+    `silent_seconds` is how long tokens must flow without a draft before speculation is called silent.
+    """
+
+    false_alarms_per_month: float = 1.0
+    floor_mal: float = 1.1
+    collapse_ratio: float = 0.25
+    silent_seconds: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """An acceptance level with the evidence behind it; NaN and () where unknown."""
+
+    mal: float
+    mal_low: float
+    mal_high: float
+    conditional: tuple[float, ...]
+    drafts: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something that opened, grew or closed in row `index` of the batch.
+
+    `change_point_at` (unix seconds) lies in [`change_point_low`, `change_point_high`] and is never after
+    `raised_at`. `positions` are the draft positions that moved (0 first). A "note" is opened and closed
+    at once. `score` is in units of the limit.
+    """
+
+    index: int
+    kind: Kind
+    severity: Severity
+    action: Action
+    change_point_at: float
+    change_point_low: float
+    change_point_high: float
+    raised_at: float
+    positions: tuple[int, ...]
+    before: Level
+    after: Level
+    score: float
+    detector: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the detectors say of the B rows of a batch.
+
+    Scores are in units of the limit: 1.0 alarms. `baseline_mal` [B] and `baseline_conditional` [B, 8] are
+    NaN while unknown. `condition` [B] holds `Condition` codes.
+    """
+
+    score_down: Floats
+    score_up: Floats
+    baseline_mal: Floats
+    baseline_conditional: Floats
+    condition: Ints
+    alarms: tuple[Alarm, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A detector's word on B rows: scores in units of its limit and when the change it sees began."""
+
+    down: Floats
+    up: Floats
+    down_since: Floats
+    up_since: Floats
+
+
+def nats(plan: Plan) -> float:
+    """Return the evidence, in nats, that random excursions reach as often as the plan allows."""
+    return math.log(MONTH_SECONDS / SCRAPE_SECONDS / plan.false_alarms_per_month)
+
+
+def bucket_share(variance: Floats, score: Floats) -> Floats:
+    """Return the share of a limit that one bucket may contribute: a half, less where few requests made it.
+
+    The variance of the level tells how few: 0.25 is about one request at a time. Where the level is far
+    down, fewer buckets convince.
+    """
+    far = np.clip(0.018 / variance, 0.15, 0.5)
+    near = np.clip(0.010 / variance, 0.07, 0.5)
+    result: Floats = np.where(score < -1.2, far, near)
+    return result

@@ -1,0 +1,44 @@
+"""The table of engines, and which of them a page comes from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from monitor.engines import vllm
+
+if TYPE_CHECKING:
+    from monitor.engines.base import Engine
+
+SHOWN_NAMES = 5
+_NAMES = re.compile(rb"^([a-zA-Z_:][a-zA-Z0-9_:]*)", re.MULTILINE)
+
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (vllm.ENGINE,)}
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """An engine's names as one page spells them: what to read there."""
+
+    engine: Engine
+    prefix: str
+    wanted: frozenset[str]
+
+
+def recognise(body: bytes) -> Schema | None:
+    """Return the schema of the first engine of the table whose signature the page has, None where none fits."""
+    text = b"\n" + body
+    for engine in ENGINES.values():
+        match = engine.signature.search(text)
+        if match is not None:
+            prefix = match["prefix"].decode()
+            return Schema(engine, prefix, engine.wanted(prefix))
+    return None
+
+
+def why_unrecognised(body: bytes) -> str:
+    """Return one sentence: which names the page has and what was expected of it."""
+    names = dict.fromkeys(match.decode() for match in _NAMES.findall(body[:200_000]))
+    shown = ", ".join(list(names)[:SHOWN_NAMES]) or "no metric"
+    return f"no known engine's metrics on the page; read {shown} …, expected those of {', '.join(ENGINES)}"

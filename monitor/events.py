@@ -1,0 +1,203 @@
+"""Alarms -> one record that a person reads once, with what it cost and what else changed."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from monitor.detectors.base import Level
+
+if TYPE_CHECKING:
+    from monitor.attribution import Attribution, Cause
+    from monitor.detectors.base import Alarm, Severity
+
+EventKind = Literal[
+    "collapse",
+    "drop",
+    "tail_drop",
+    "decay",
+    "improvement",
+    "dead_draft",
+    "speculation_silent",
+    "speculation_off",
+    "regime_change",
+    "data_quality",
+]
+UNKNOWN_LEVEL = Level(math.nan, math.nan, math.nan, (), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamKey:
+    """What is judged: one model and replica of one target."""
+
+    target: str
+    model_name: str
+    replica: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a change costs: ratios after ÷ before, NaN where unknown; 1 is no cost."""
+
+    tokens_per_step_ratio: float = math.nan
+    tpot_ratio: float = math.nan
+    benefit_lost_ratio: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of one stream, or of a fleet, from the alarm that opened it to the proof that it is over."""
+
+    id: str
+    stream: str | None
+    key: StreamKey | None
+    kind: EventKind
+    severity: Severity
+    status: Literal["open", "closed"]
+    change_point_at: float
+    change_point_low: float
+    change_point_high: float
+    raised_at: float
+    closed_at: float | None
+    before: Level
+    after: Level
+    cost: Cost
+    positions: tuple[int, ...]
+    causes: tuple[Cause, ...]
+    facts: tuple[str, ...]
+    detector: str
+    scope: Literal["replica", "fleet"] = "replica"
+    model_name: str = ""
+    streams: tuple[str, ...] = ()
+    updates: int = 0
+
+
+def opened(stream: str, key: StreamKey, alarm: Alarm, cost: Cost, attribution: Attribution) -> Event:
+    """Return the event of an alarm that opens; one that is only a note is closed as it opens."""
+    return Event(
+        id=identity(stream, alarm.change_point_at, alarm.raised_at, alarm.kind),
+        stream=stream,
+        key=key,
+        kind=alarm.kind,
+        severity=alarm.severity,
+        status="closed" if alarm.action == "note" else "open",
+        change_point_at=alarm.change_point_at,
+        change_point_low=alarm.change_point_low,
+        change_point_high=alarm.change_point_high,
+        raised_at=alarm.raised_at,
+        closed_at=alarm.raised_at if alarm.action == "note" else None,
+        before=alarm.before,
+        after=alarm.after,
+        cost=cost,
+        positions=alarm.positions,
+        causes=attribution.causes,
+        facts=attribution.facts,
+        detector=alarm.detector,
+        model_name=key.model_name,
+    )
+
+
+def noted(stream: str, key: StreamKey, kind: EventKind, at: float, attribution: Attribution) -> Event:
+    """Return an event that only informs: opened and closed at `at`, without acceptance on either side."""
+    return Event(
+        id=identity(stream, at, at, kind),
+        stream=stream,
+        key=key,
+        kind=kind,
+        severity="info",
+        status="closed",
+        change_point_at=at,
+        change_point_low=at,
+        change_point_high=at,
+        raised_at=at,
+        closed_at=at,
+        before=UNKNOWN_LEVEL,
+        after=UNKNOWN_LEVEL,
+        cost=Cost(),
+        positions=(),
+        causes=attribution.causes,
+        facts=attribution.facts,
+        detector="page",
+        model_name=key.model_name,
+    )
+
+
+def updated(event: Event, alarm: Alarm, cost: Cost) -> Event:
+    """Return the event as it stands after an alarm about the same trouble grew."""
+    return replace(
+        event,
+        updates=event.updates + 1,
+        kind=alarm.kind,
+        severity=alarm.severity,
+        after=alarm.after,
+        cost=cost,
+        positions=alarm.positions,
+        detector=alarm.detector,
+    )
+
+
+def closed(event: Event, at: float) -> Event:
+    """Return the event closed at `at` (unix seconds)."""
+    return replace(event, status="closed", closed_at=at)
+
+
+def identity(stream: str, change_point_at: float, raised_at: float, kind: str) -> str:
+    """Return an id that the same change of the same stream always gets."""
+    text = f"{stream}|{change_point_at:.3f}|{raised_at:.3f}|{kind}"
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def benefit_lost(before: float, after: float) -> float:
+    """Return the share of speculation's benefit that is gone, (before − after) ÷ (before − 1)."""
+    return (before - after) / (before - 1.0) if before > 1.0 else math.nan
+
+
+def as_json(event: Event) -> dict[str, object]:
+    """Return the event as the API and `replay --json` show it; unknown values are None."""
+    key = event.key
+    return {
+        "type": "event",
+        "id": event.id,
+        "stream": event.stream,
+        "target": key.target if key else None,
+        "model_name": event.model_name,
+        "replica": key.replica if key else None,
+        "scope": event.scope,
+        "streams": list(event.streams),
+        "kind": event.kind,
+        "severity": event.severity,
+        "status": event.status,
+        "change_point_at": number(event.change_point_at),
+        "change_point_low": number(event.change_point_low),
+        "change_point_high": number(event.change_point_high),
+        "raised_at": number(event.raised_at),
+        "closed_at": None if event.closed_at is None else number(event.closed_at),
+        "before": _level(event.before),
+        "after": _level(event.after),
+        "cost": {
+            "tokens_per_step_ratio": number(event.cost.tokens_per_step_ratio),
+            "tpot_ratio": number(event.cost.tpot_ratio),
+            "benefit_lost_ratio": number(event.cost.benefit_lost_ratio),
+        },
+        "positions": list(event.positions),
+        "causes": [{"cause": cause.cause, "weight": cause.weight, "evidence": cause.evidence} for cause in event.causes],
+        "facts": list(event.facts),
+        "detector": event.detector,
+    }
+
+
+def number(value: float) -> float | None:
+    """Return a number for JSON: None where it is not finite, rounded to what a reader can use."""
+    return round(float(value), 6) if math.isfinite(value) else None
+
+
+def _level(level: Level) -> dict[str, object]:
+    return {
+        "mal": number(level.mal),
+        "mal_low": number(level.mal_low),
+        "mal_high": number(level.mal_high),
+        "conditional": [number(value) for value in level.conditional],
+        "drafts": number(level.drafts),
+    }

@@ -1,0 +1,319 @@
+"""One look at the running service, for the pages and for `/metrics`.
+
+Made in a moment on the event loop; what costs time (the estimates of all streams) is made when it is asked
+for, on the reader's own thread, and kept for the rest of the request. The pipeline's state is only read
+while `Facts.lock` is held, which a step also holds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+
+import numpy as np
+
+import monitor
+from monitor import estimates, events, metrics, quantities, streams, summaries, windows
+from monitor.web import view
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from monitor.pipeline import Plan
+    from monitor.store import Store
+    from monitor.streams import State
+    from monitor.textformat import Family
+
+ENOUGH_DRAFTS = 200
+DIRECTIONS = {"improvement": "up", "regime_change": "none", "speculation_off": "none"}
+SEVERITIES = ("critical", "warning", "info")
+
+
+@dataclass(slots=True)
+class Facts:
+    """What a snapshot is made from: the service's parts, and the lock that guards the state."""
+
+    plan: Plan
+    state: State
+    store: Store
+    lock: threading.Lock
+    urls: Mapping[str, str]
+    config: Callable[[], str]
+    ready: Callable[[], tuple[bool, str]]
+    self_families: Callable[[], Iterable[Family]]
+    state_since: npt.NDArray[np.float64]
+    started_at: float
+    revision: str = ""
+    simulated: bool = False
+
+
+class Snapshot:
+    """Implements `web.view.View` over `Facts` at one time."""
+
+    def __init__(self, facts: Facts, now: float) -> None:
+        self._facts = facts
+        self.now = now
+        self.version = monitor.__version__
+        self.revision = facts.revision
+        self.started_at = facts.started_at
+        self.simulated = facts.simulated
+
+    def streams(self) -> Sequence[view.StreamView]:
+        """All streams."""
+        return self._streams
+
+    def stream(self, stream_id: str) -> view.StreamView | None:
+        """One stream by its id."""
+        return next((stream for stream in self._streams if stream.id == stream_id), None)
+
+    def events(
+        self,
+        *,
+        stream: str | None = None,
+        status: str | None = None,
+        kind: str | None = None,
+        since: float | None = None,
+        limit: int = 100,
+    ) -> Sequence[Mapping[str, object]]:
+        """Events, newest first; `since` keeps what was raised at or after it and whatever is still open."""
+        return self._facts.store.events(stream=stream, status=status, kind=kind, since=since, limit=limit)
+
+    def event(self, event_id: str) -> Mapping[str, object] | None:
+        """One event by its id."""
+        return self._facts.store.event(event_id)
+
+    def history(self, stream_id: str, start: float, end: float) -> Sequence[view.Bucket]:
+        """The buckets of a stream between two times, oldest first."""
+        return [_bucket(row) for row in self._facts.store.history(stream_id, start, end)]
+
+    def targets(self) -> Sequence[view.TargetView]:
+        """All scrape targets, those that were never scraped too."""
+        facts = self._facts
+        with facts.lock:
+            names = dict.fromkeys((*facts.urls, *facts.state.targets))
+            return [_target(facts, name) for name in names]
+
+    def config(self) -> str:
+        """The effective settings as YAML, secrets masked."""
+        return self._facts.config()
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether all loops run."""
+        return self._facts.ready()
+
+    def families(self, target: str | None = None) -> Iterable[Family]:
+        """The metric families, of one target if asked."""
+        facts = self._facts
+        with facts.lock:
+            rows = np.arange(len(facts.state.identities))
+            if target is not None:
+                known = facts.state.targets.get(target)
+                rows = np.array(sorted(known.rows) if known else [], np.intp)
+            table = _stream_table(facts, self.now, rows)
+            looked = [_target_row(facts, name) for name in facts.state.targets if target in (None, name)]
+        yield from metrics.stream_families(table)
+        yield from metrics.target_families(looked)
+        if target is None:
+            yield from facts.self_families()
+
+    @cached_property
+    def _streams(self) -> list[view.StreamView]:
+        facts = self._facts
+        with facts.lock:
+            over = [summaries.over_window(facts.plan, facts.state, window, self.now) for window in range(len(facts.plan.windows))]
+            return [_stream(facts, row, [records[row] for records in over]) for row in range(len(facts.state.identities))]
+
+
+def _stream(facts: Facts, row: int, records: Sequence[summaries.Record]) -> view.StreamView:
+    """Return the view of one stream: over the shortest window that holds enough drafts to say something."""
+    identity, status = facts.state.identities[row], facts.state.status[row]
+    target = facts.state.targets[identity.key.target]
+    record = next((each for each in records if _drafts(each) >= ENOUGH_DRAFTS), records[-1])
+    open_event = events.as_json(identity.event) if identity.event else None
+    since = facts.state_since[row] if row < len(facts.state_since) else math.nan
+    return view.StreamView(
+        id=identity.id,
+        target=identity.key.target,
+        model_name=identity.key.model_name,
+        replica=identity.key.replica,
+        state=record["state"],  # type: ignore[arg-type]
+        estimate=record,
+        state_reason=target.failure.detail if record["state"] in ("stale", "unsupported") and target.failure else "",
+        state_since=events.number(since),
+        engine=identity.engine,
+        engine_version=identity.engine_version,
+        draft_model=identity.config.get("draft_model", ""),
+        method=identity.config.get("method", ""),
+        num_speculative_tokens=identity.num_speculative_tokens,
+        regime=str(identity.regimes),
+        baseline_mal=events.number(status["baseline_mal"]),
+        baseline_conditional=identity.event.before.conditional if identity.event else (),
+        score_down=events.number(status["score_down"]),
+        score_up=events.number(status["score_up"]),
+        last_good_at=events.number(status["last_at"]),
+        open_event=open_event,
+        benefit_lost_ratio=events.number(identity.event.cost.benefit_lost_ratio) if identity.event else None,
+    )
+
+
+def _drafts(record: summaries.Record) -> float:
+    drafts = record["drafts"]
+    return float(drafts) if isinstance(drafts, int | float) else 0.0
+
+
+def _target(facts: Facts, name: str) -> view.TargetView:
+    target = facts.state.targets.get(name)
+    url = without_credentials(facts.urls.get(name, ""))
+    if target is None:
+        return view.TargetView(name, url, up=False)
+    schema = target.memory.schema
+    reason = target.failure.reason if target.failure else ""
+    detail = target.failure.detail if target.failure else ""
+    return view.TargetView(
+        name=name,
+        url=url,
+        up=target.failure is None,
+        engine=schema.engine.name if schema else "",
+        last_scrape_at=events.number(target.last_at),
+        last_success_at=events.number(target.good_at),
+        duration=events.number(target.duration),
+        error_reason=reason,
+        error_detail=detail,
+        failures=dict(target.failures),
+        unrecognised=detail if reason in ("unrecognised", "unsupported") else "",
+        streams=[facts.state.identities[row].id for row in sorted(target.rows)],
+    )
+
+
+def _target_row(facts: Facts, name: str) -> metrics.TargetRow:
+    target = facts.state.targets[name]
+    return metrics.TargetRow(
+        name=name,
+        up=target.failure is None and target.scrapes > 0,
+        duration=target.duration,
+        last_success_at=target.good_at,
+        scrapes=target.scrapes,
+        failures=dict(target.failures),
+    )
+
+
+def _stream_table(facts: Facts, now: float, rows: npt.NDArray[np.intp]) -> metrics.StreamTable:
+    state = facts.state
+    at = np.full(len(rows), now)
+    sums = state.sums[rows]
+    status = state.status[rows]
+    total = windows.total(sums)
+    counters = np.where(total.known, total.vectors[:, windows.COUNTERS], np.nan)
+    identities = [state.identities[row] for row in rows]
+    blocks = [_labels(identity) for identity in identities]
+    drafts, draft_tokens, accepted_tokens = counters[:, 0], counters[:, 1], counters[:, 2]
+    return metrics.StreamTable(
+        labels=blocks,
+        info=[_info(identity, block) for identity, block in zip(identities, blocks, strict=True)],
+        state_names=streams.STATES,
+        state=streams.states(state, np.full(len(state.identities), now), facts.plan.limits)[rows],
+        drafts=drafts,
+        draft_tokens=draft_tokens,
+        accepted_tokens=accepted_tokens,
+        position_accepted_tokens=estimates.from_sums(total).accepted,
+        window=quantities.duration_text(facts.plan.windows[1]),
+        windows=[
+            _window(quantities.duration_text(length), windows.over(sums, window, length, at), facts)
+            for window, length in enumerate(facts.plan.windows)
+        ],
+        baseline_mal=status["baseline_mal"],
+        score_down=status["score_down"],
+        score_up=status["score_up"],
+        last_change_at=np.array([identity.last_change_at for identity in identities], float),
+        benefit_lost_ratio=np.array([i.event.cost.benefit_lost_ratio if i.event else math.nan for i in identities], float),
+        active=_active(identities),
+        changes=_changes(identities),
+        violations=_violations(state, rows),
+    )
+
+
+def _window(name: str, sums: windows.Sums, facts: Facts) -> metrics.WindowTable:
+    made = estimates.from_sums(sums)
+    plain = facts.plan.plain_step_seconds
+    return metrics.WindowTable(
+        name=name,
+        drafts=made.drafts,
+        mal=made.mal,
+        mal_low=made.mal_low,
+        mal_high=made.mal_high,
+        marginal=made.marginal,
+        conditional=made.conditional,
+        draft_token_acceptance_ratio=made.draft_token_acceptance_ratio,
+        alpha=made.alpha,
+        coverage=made.coverage,
+        tokens_per_step=made.tokens_per_step,
+        step_seconds=made.step_seconds,
+        implied_tpot_seconds=made.implied_tpot_seconds,
+        observed_tpot_seconds=made.observed_tpot_seconds,
+        speedup=plain / made.implied_tpot_seconds,
+    )
+
+
+def _labels(identity: streams.Identity) -> str:
+    return metrics.stream_labels(identity.key.target, identity.key.model_name, identity.key.replica)
+
+
+def _info(identity: streams.Identity, block: str) -> str:
+    return metrics.info_labels(
+        block,
+        engine=identity.engine,
+        engine_version=identity.engine_version,
+        draft_model=identity.config.get("draft_model", ""),
+        method=identity.config.get("method", ""),
+        num_speculative_tokens=identity.num_speculative_tokens,
+        regime=str(identity.regimes),
+    )
+
+
+def _active(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
+    """Return 1 per stream and (kind, severity) of its open event, NaN elsewhere."""
+    active: dict[tuple[str, str], npt.NDArray[np.float64]] = {}
+    for index, identity in enumerate(identities):
+        if identity.event is not None:
+            key = (identity.event.kind, identity.event.severity)
+            active.setdefault(key, np.full(len(identities), np.nan))[index] = 1.0
+    return active
+
+
+def _changes(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
+    changes = {
+        (kind, DIRECTIONS.get(kind, "down")): np.zeros(len(identities)) for kind in view.EVENT_KINDS if kind != "data_quality"
+    }
+    for index, identity in enumerate(identities):
+        for key, times in identity.change_counts.items():
+            changes.setdefault(key, np.zeros(len(identities)))[index] = times
+    return changes
+
+
+def _violations(state: State, rows: npt.NDArray[np.intp]) -> dict[str, npt.NDArray[np.float64]]:
+    found = {check: np.zeros(len(rows)) for check in streams.CHECKS}
+    for index, row in enumerate(rows):
+        for check, times in summaries.violations(state, int(row)).items():
+            found[check][index] = times
+    return found
+
+
+def _bucket(row: Mapping[str, object]) -> view.Bucket:
+    return view.Bucket(**row)  # type: ignore[arg-type]
+
+
+def without_credentials(url: str) -> str:
+    """Return the URL without user, password and query values."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    netloc = host if parts.port is None else f"{host}:{parts.port}"
+    return urlunsplit((parts.scheme, netloc, parts.path, "…" if parts.query else "", ""))
+
+

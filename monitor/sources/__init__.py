@@ -1,0 +1,7 @@
+"""Where scrapes come from: HTTP targets and files."""
+
+from __future__ import annotations
+
+
+class Unreadable(Exception):  # noqa: N818 - `sources.Unreadable` is read aloud where it is caught
+    """A source as a whole gives no scrapes; the message says what was read, where, and what was expected."""

@@ -1,0 +1,73 @@
+"""Reads history from files: a folder of pages, JSON lines, or an OpenMetrics file with time stamps."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from monitor import sources
+from monitor.sources import batches, folders, jsonl, streams, timestamped
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Callable, Iterator
+
+    from monitor.scrapes import Scrape
+
+BATCHES_PER_PROGRESS = 64
+STANDARD_INPUT_NAME = "standard input"
+
+_EXPECTED = "a folder of <unix_milliseconds>.prom pages, JSON lines, or OpenMetrics text with time stamps"
+_EXPOSITION = re.compile(rb'[#a-zA-Z_:]|\{[ \t]*"[^"]*"[ \t]*[,}]')
+
+
+def replay(source: str, progress: Callable[[float], None] | None = None) -> Iterator[list[Scrape]]:
+    """Return the scrapes of `source` (a folder, a file, `-` for standard input) as batches in time order.
+
+    A batch holds scrapes of one time, each of another target, at most `batches.LARGEST_BATCH`. JSON lines
+    keep the order of their lines. `progress` is called now and then with the share that has been read
+    (0 to 1, always 0 on standard input). Raises Unreadable, at once or at the first batch.
+    """
+    if source != streams.STANDARD_INPUT and Path(source).is_dir():
+        yield from _batches(*folders.scrapes(Path(source)), progress)
+        return
+    name = STANDARD_INPUT_NAME if source == streams.STANDARD_INPUT else source
+    with streams.opened(source) as (stream, share):
+        yield from _batches(_told_by_first_bytes(stream, name), share, progress)
+
+
+def page(path: str) -> Scrape:
+    """Return the one page in a file, named by the file; its time is in the name, or when it was written."""
+    file = Path(path)
+    match = folders.PAGE_NAME.fullmatch(file.name)
+    try:
+        at = int(match[1]) / folders.MILLISECONDS if match else file.stat().st_mtime
+    except OSError as error:
+        raise sources.Unreadable(f"{path}: {error.strerror}, expected a file with a page") from None
+    target = file.resolve().parent.name if match else file.name
+    return folders.page(file, target, at)
+
+
+def _batches(
+    scrapes: Iterator[Scrape], share: Callable[[], float], progress: Callable[[float], None] | None
+) -> Iterator[list[Scrape]]:
+    for count, batch in enumerate(batches.same_time(scrapes)):
+        if progress is not None and count % BATCHES_PER_PROGRESS == 0:
+            progress(share())
+        yield batch
+    if progress is not None:
+        progress(1.0)
+
+
+def _told_by_first_bytes(stream: io.BufferedReader, name: str) -> Iterator[Scrape]:
+    try:
+        start = stream.peek(1).lstrip(b"\xef\xbb\xbf \t\r\n")
+    except streams.DAMAGED as error:
+        raise sources.Unreadable(f"{name}: the packed data are damaged ({error})") from None
+    if _EXPOSITION.match(start):
+        return timestamped.scrapes(stream, name)
+    if start.startswith(b"{") or b'\n{"' in start:  # the second: a first line that was cut off
+        return jsonl.scrapes(stream, name)
+    shown = repr(start[: jsonl.SHOWN_CHARACTERS].decode("utf-8", "replace"))
+    raise sources.Unreadable(f"{name}: {'read ' + shown if start else 'it is empty'}, expected {_EXPECTED}")

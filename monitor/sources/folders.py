@@ -1,0 +1,106 @@
+"""Reads recorded pages from a folder: `<unix_milliseconds>.prom` files, one sub-folder a target."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import re
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from monitor import sources
+from monitor.scrapes import Failure, Scrape
+from monitor.sources import streams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from monitor.scrapes import FailureReason
+
+PAGE_NAME = re.compile(r"(\d+)\.prom(\.gz|\.zst)?")
+MILLISECONDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    """The pages of one target: their times in order, and how their names end where not with `.prom`."""
+
+    target: str
+    folder: Path
+    times: array[int]
+    packed: dict[int, str]
+
+
+def scrapes(root: Path) -> tuple[Iterator[Scrape], Callable[[], float]]:
+    """Return the pages of all targets under `root` in time order, and the share that has been read.
+
+    Pages directly in `root` are of the target that is called as the folder, a sub-folder's are of the
+    target that is called as its path. All other files are passed over. Only the names are held in memory.
+    Raises Unreadable where there is no page.
+    """
+    recordings = list(_recordings(root))
+    total = sum(len(recording.times) for recording in recordings)
+    if total == 0:
+        raise sources.Unreadable(f"{root}: no page in it, expected files called <unix_milliseconds>.prom")
+    done = 0
+
+    def pages() -> Iterator[Scrape]:
+        nonlocal done
+        for at, recording in heapq.merge(*map(_moments, recordings), key=_time):
+            done += 1
+            yield _page(recording, at)
+
+    return pages(), lambda: done / total
+
+
+def page(path: Path, target: str, at: float) -> Scrape:
+    """Return the page in a file; a packed one that is damaged is a failed scrape. Raises Unreadable."""
+    try:
+        body = path.read_bytes()
+    except OSError as error:
+        raise sources.Unreadable(f"{path}: {error.strerror or error}, expected a readable page") from None
+    try:
+        return Scrape(target, at, body=streams.unpack(body))
+    except streams.DAMAGED as error:
+        reason: FailureReason = "encoding"
+        return Scrape(target, at, failure=Failure(reason, f"{path}: the packed data are damaged ({error})"))
+
+
+def _moments(recording: _Recording) -> Iterator[tuple[int, _Recording]]:
+    return ((at, recording) for at in recording.times)
+
+
+def _time(moment: tuple[int, _Recording]) -> int:
+    return moment[0]
+
+
+def _page(recording: _Recording, at: int) -> Scrape:
+    name = f"{at}.prom{recording.packed.get(at, '')}"
+    return page(recording.folder / name, recording.target, at / MILLISECONDS)
+
+
+def _recordings(root: Path) -> Iterator[_Recording]:
+    """Return what each folder under `root` has, in the order of the targets' names."""
+    own_name = root.resolve().name
+    for folder, folders, files in os.walk(root, onerror=_unreadable):
+        folders.sort()
+        times: list[int] = []
+        packed: dict[int, str] = {}
+        for name in files:
+            match = PAGE_NAME.fullmatch(name)
+            if match is None or not match[1] or str(int(match[1])) != match[1]:
+                continue
+            at = int(match[1])
+            if match[2]:
+                packed.setdefault(at, match[2])
+            times.append(at)
+        if times:
+            path = Path(folder)
+            target = own_name if path == root else path.relative_to(root).as_posix()
+            yield _Recording(target, path, array("q", sorted(set(times))), packed)
+
+
+def _unreadable(error: OSError) -> None:
+    raise sources.Unreadable(f"{error.filename}: {error.strerror}, expected a readable folder") from None

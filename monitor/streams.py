@@ -1,0 +1,166 @@
+"""Everything known of the streams and targets: arrays with a row per stream, and the few words beside them.
+
+Numbers that a step changes live in tables; what changes once in days (names, regime, open event) in one
+`Identity` per stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor import deltas, detectors, pages, quality, table, windows
+from monitor.events import StreamKey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from monitor.attribution import Mark
+    from monitor.events import Event
+    from monitor.scrapes import Failure
+
+STATES = ("warming", "ok", "drifting", "collapsed", "improved", "idle", "off", "silent", "stale", "unsupported")
+CHECKS = (*quality.IDENTITIES, "counter_decrease", "duplicate_series", "unreadable_line")
+FIRST_POSITIONS = 8
+MOST_POSITIONS = 128
+MARKS_KEPT = 32
+
+STATUS = np.dtype(
+    [
+        ("first_at", "f8"),
+        ("last_at", "f8"),
+        ("tokens_at", "f8"),
+        ("drafts_at", "f8"),
+        ("speculating", "?"),
+        ("running", "f8"),
+        ("baseline_mal", "f8"),
+        ("score_down", "f8"),
+        ("score_up", "f8"),
+        ("condition", "i8"),
+        ("violations", "i8", len(quality.IDENTITIES)),
+        ("decreases", "i8"),
+        ("events", "i8"),
+    ],
+)
+
+
+@dataclass(slots=True)
+class Identity:
+    """What a stream is: its names and regime, its marks (newest last) and the event that is open."""
+
+    key: StreamKey
+    id: str
+    engine: str = ""
+    engine_version: str = ""
+    num_speculative_tokens: int = 0
+    config: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    regimes: int = 1
+    marks: list[Mark] = field(default_factory=list)
+    event: Event | None = None
+    change_counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    last_change_at: float = math.nan
+    seen: tuple[object, ...] = ()
+
+
+@dataclass(slots=True)
+class TargetState:
+    """How a target's scrapes went. Times in unix seconds, NaN before the first."""
+
+    memory: pages.Memory = field(default_factory=pages.Memory)
+    scrapes: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    last_at: float = math.nan
+    good_at: float = math.nan
+    duration: float = math.nan
+    failure: Failure | None = None
+    problems: dict[quality.Check, int] = field(default_factory=dict)
+    rows: set[int] = field(default_factory=set)
+
+
+class State:
+    """The state of all streams. Rows are in the order in which the streams were first seen."""
+
+    def __init__(self, watch: detectors.Plan, window_seconds: tuple[float, ...]) -> None:
+        self.watch_plan = watch
+        self.window_seconds = window_seconds
+        self.num_positions = FIRST_POSITIONS
+        self.targets: dict[str, TargetState] = {}
+        self.identities: list[Identity] = []
+        self.rows: dict[StreamKey, int] = {}
+        self.ledger = deltas.allocate(0, self.num_positions)
+        self.sums = np.zeros(0, windows.dtype(len(window_seconds), self.num_positions))
+        self.watch = detectors.allocate(watch, 0)
+        self.status = np.zeros(0, STATUS)
+
+    def add(self, keys: Sequence[StreamKey]) -> None:
+        """Append rows for new streams."""
+        for key in keys:
+            self.rows[key] = len(self.identities)
+            self.targets.setdefault(key.target, TargetState()).rows.add(len(self.identities))
+            self.identities.append(Identity(key, stream_id(key)))
+        count = len(keys)
+        self.ledger = table.grow(self.ledger, deltas.allocate(count, self.num_positions))
+        self.sums = table.grow(self.sums, np.zeros(count, self.sums.dtype))
+        self.watch = table.grow(self.watch, detectors.allocate(self.watch_plan, count))
+        status = np.zeros(count, STATUS)
+        for name in ("first_at", "last_at", "tokens_at", "drafts_at", "running", "baseline_mal"):
+            status[name] = np.nan
+        self.status = table.grow(self.status, status)
+
+    def widen(self, num_positions: int) -> None:
+        """Make room for `num_positions` draft positions; nothing else changes."""
+        while self.num_positions < min(num_positions, MOST_POSITIONS):
+            self.num_positions *= 2
+        self.ledger = table.widen(self.ledger, deltas.dtype(self.num_positions))
+        self.sums = table.widen(self.sums, windows.dtype(len(self.window_seconds), self.num_positions))
+
+
+def stream_id(key: StreamKey) -> str:
+    """Return a stream's id: readable, safe in a URL path, and unlike that of any other stream."""
+    text = f"{key.target}~{key.model_name}~{key.replica}"
+    plain = re.sub(r"[^A-Za-z0-9._:~-]+", "-", text)
+    if plain == text:
+        return text
+    return f"{plain}~{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+
+
+def remember(identity: Identity, mark: Mark) -> None:
+    """Keep a mark with a stream, the oldest giving way."""
+    identity.marks = [*identity.marks[1 - MARKS_KEPT :], mark]
+
+
+def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.NDArray[np.int64]:
+    """Return the index into `STATES` of each stream at `now` [N] (unix seconds)."""
+    status = state.status
+    interval = np.nan_to_num(state.ledger["interval"], nan=limits.scrape_interval)
+    idle_after = np.maximum(limits.idle_intervals * interval, limits.idle_seconds)
+    flowing = now - status["tokens_at"] <= idle_after
+    drafting = now - status["drafts_at"] <= np.maximum(idle_after, limits.silent_seconds)
+    codes = status["condition"].astype(np.int64)
+    codes[flowing & ~drafting & ~np.isnan(status["tokens_at"])] = STATES.index("silent")
+    codes[~flowing & ~(now - status["drafts_at"] <= idle_after)] = STATES.index("idle")
+    codes[~status["speculating"]] = STATES.index("off")
+    codes[now - status["last_at"] > limits.stale_intervals * interval] = STATES.index("stale")
+    for target in state.targets.values():
+        if target.failure is not None and target.failure.reason == "unsupported":
+            codes[list(target.rows)] = STATES.index("unsupported")
+    return codes
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a stream counts as idle, silent or stale: in scrape intervals and seconds, whichever is longer."""
+
+    scrape_interval: float = 15.0
+    idle_intervals: float = 4.0
+    idle_seconds: float = 60.0
+    silent_seconds: float = 120.0
+    stale_intervals: float = 3.5

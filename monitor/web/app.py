@@ -1,0 +1,217 @@
+"""The aiohttp application: paths, worker threads, compression, security headers and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from monitor import selfmetrics
+from monitor.web import answers, api, asking, links, routes
+from monitor.web.asking import Ask, Refused
+from monitor.web.pages import layout, service
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from monitor.web.answers import Answer
+    from monitor.web.routes import Route
+    from monitor.web.view import View
+
+    Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+STATIC = {"report.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Server": "specmon",
+}
+_WORTH_PACKING = 1024
+_GZIP_LEVEL = 1
+_THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the application is reached; `reload` is None where reloading over HTTP is not enabled.
+
+    `route_prefix` stands before every path here, `external_url` is how people reach us through a proxy;
+    without a prefix of its own, the external URL's path is the prefix, as in Prometheus. `reload` returns an
+    empty text, or one sentence that says why the old settings stay in force.
+    """
+
+    external_url: str = ""
+    route_prefix: str | None = None
+    reload: Callable[[], Awaitable[str]] | None = None
+
+    @property
+    def prefix(self) -> str:
+        """The path before every route, without a last slash."""
+        given = self.route_prefix
+        if given is None:
+            given = links.for_pages(self.external_url, "").base
+        stripped = given.strip("/")
+        return f"/{stripped}" if stripped else ""
+
+
+def application(make_view: Callable[[], View], options: Options | None = None) -> web.Application:
+    """Return the application; `make_view` is called on the event loop, once per request."""
+    server = _Server(make_view, options or Options())
+    app = web.Application(middlewares=[server.errors])
+    app.on_response_prepare.append(_secure)
+    app.cleanup_ctx.append(server.threads)
+    prefix = server.options.prefix
+    for path, route in _routes().items():
+        app.router.add_get(prefix + path, server.answering(route))
+    app.router.add_get(f"{prefix}/-/healthy", _healthy)
+    app.router.add_get(f"{prefix}/static/{{name}}", _static)
+    app.router.add_post(f"{prefix}/-/reload", server.reload)
+    if prefix:
+        for path in ("/", prefix):
+            app.router.add_get(path, server.redirect)
+    return app
+
+
+def _routes() -> dict[str, Route]:
+    # Names of streams hold slashes (model names do): their patterns take the rest of the path, and come last.
+    return {
+        "/": routes.landing,
+        "/metrics": routes.metrics(selfmetrics.registry()),
+        "/report": routes.report,
+        "/report/events/{event}": routes.report_event,
+        "/report/{stream:.+}": routes.report_stream,
+        "/targets": routes.targets,
+        "/config": routes.config,
+        "/-/ready": routes.ready,
+        "/api/v1/streams": api.streams,
+        "/api/v1/streams/{stream:.+}": api.stream,
+        "/api/v1/events": api.events,
+        "/api/v1/events/{event}": api.event,
+        "/api/v1/history/{stream:.+}": api.history,
+    }
+
+
+class _Server:
+    """Joins routes with requests: makes the view, runs the route on a thread, packs its answer."""
+
+    def __init__(self, make_view: Callable[[], View], options: Options) -> None:
+        self.options = options
+        self._make_view = make_view
+        self._pages = links.for_pages(options.external_url, options.prefix)
+        self._programs = links.for_programs(options.external_url, options.prefix)
+        self._executor: ThreadPoolExecutor | None = None
+
+    async def threads(self, _: web.Application) -> AsyncIterator[None]:
+        """Keep a few threads while the application runs, so that a big page does not stop the scrapes."""
+        self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="web")
+        yield
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def answering(self, route: Route) -> Handler:
+        """Return the handler of a route."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await self._respond(request, route)
+
+        return handle
+
+    @web.middleware
+    async def errors(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Turn what is refused, here or by aiohttp, into a page or JSON that says why."""
+        try:
+            return await handler(request)
+        except Refused as refused:
+            status, message, headers = refused.status, refused.message, {}
+        except web.HTTPMethodNotAllowed as refused:
+            allowed = ", ".join(sorted(refused.allowed_methods))
+            status, headers = 405, {"Allow": allowed}
+            message = f"{request.method} is not possible on {request.path}; expected {allowed}"
+        except web.HTTPNotFound:
+            status, headers = 404, {}
+            message = f"there is no page {request.path}; {self.options.prefix}/ lists them"
+        response = await self._respond(request, lambda ask, _: _error(ask, request.path, status, message))
+        response.headers.update(headers)
+        return response
+
+    async def reload(self, _: web.Request) -> web.StreamResponse:
+        """Answer `POST /-/reload`."""
+        if self.options.reload is None:
+            raise Refused(403, "reloading over HTTP is not enabled; the setting web.enable_reload enables it")
+        failure = await self.options.reload()
+        if failure:
+            raise Refused(500, f"the old settings stay in force: {failure}")
+        return web.Response(text="reloaded\n")
+
+    async def redirect(self, _: web.Request) -> web.StreamResponse:
+        """Send whoever asks for the bare root to the landing page."""
+        raise web.HTTPFound(self._pages.to("/"))
+
+    async def _respond(self, request: web.Request, route: Route) -> web.Response:
+        view = self._make_view()
+        ask = self._ask(request, view)
+        packed = asking.accepts_gzip(request.headers.get("Accept-Encoding", ""))
+        loop = asyncio.get_running_loop()
+        answer, body = await loop.run_in_executor(self._executor, _work, route, ask, view, packed)
+        response = web.Response(
+            body=body, status=answer.status, headers={"Content-Type": answer.content_type}
+        )
+        response.headers["Vary"] = "Accept, Accept-Encoding"
+        response.headers["Cache-Control"] = "no-store"
+        if body is not answer.body:
+            response.headers["Content-Encoding"] = "gzip"
+        return response
+
+    def _ask(self, request: web.Request, view: View) -> Ask:
+        refresh = request.query.get("refresh", "")
+        seconds = int(refresh) if refresh.isascii() and refresh.isdigit() and len(refresh) < 5 else 0  # noqa: PLR2004
+        site = layout.Site(self._pages, view.version, view.now, view.simulated, seconds)
+        accept = request.headers.get("Accept", "")
+        return Ask(dict(request.query), dict(request.match_info), accept, site, self._programs)
+
+
+def _work(route: Route, ask: Ask, view: View, packed: bool) -> tuple[Answer, bytes]:  # noqa: FBT001
+    answer = route(ask, view)
+    if packed and len(answer.body) > _WORTH_PACKING:
+        return answer, gzip.compress(answer.body, _GZIP_LEVEL, mtime=0)
+    return answer, answer.body
+
+
+def _error(ask: Ask, path: str, status: int, message: str) -> Answer:
+    reason = {400: "Bad request", 403: "Forbidden", 404: "Not found", 405: "Method not allowed"}.get(
+        status, "Error"
+    )
+    types = ["text/html", "application/json", "text/plain"]
+    liked = asking.best_media_type(ask.accept, types)
+    if "/api/" in path or liked == "application/json" or ask.query.get("format") == "json":
+        return answers.as_json({"status": status, "error": message}, status)
+    if liked == "text/html" and ask.accept.strip() != "*/*":
+        return answers.html(service.error(ask.site, status, reason, message), status)
+    return answers.text(f"{status} {reason}: {message}\n", status)
+
+
+async def _secure(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
+
+
+async def _healthy(_: web.Request) -> web.StreamResponse:
+    return web.Response(text="specmon is alive\n")
+
+
+async def _static(request: web.Request) -> web.StreamResponse:
+    name = request.match_info["name"]
+    if name not in STATIC:
+        raise web.HTTPNotFound
+    body = resources.files("monitor.web").joinpath("static", name).read_bytes()
+    headers = {"Content-Type": STATIC[name], "Cache-Control": "max-age=300"}
+    return web.Response(body=body, headers=headers)

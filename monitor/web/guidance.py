@@ -1,0 +1,71 @@
+"""What to do about an event: first steps by its kind, then by its likely cause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from monitor.web import fields
+
+if TYPE_CHECKING:
+    from monitor.web.fields import Record
+
+_BY_KIND = {
+    "collapse": (
+        "Drafting now costs more than it gains. If latency matters more than the diagnosis, switch "
+        "speculation off for this replica or take it out of rotation until the cause is found."
+    ),
+    "drop": (
+        "Part of the gain is left. Compare with the other replicas of this model: one alone points at "
+        "the replica."
+    ),
+    "tail_drop": (
+        "Only late positions fell. A smaller number of speculative tokens gives most of the gain at "
+        "less cost."
+    ),
+    "decay": (
+        "A slow fall follows traffic or the model. Compare prompt and answer lengths of today and of "
+        "last week."
+    ),
+    "dead_draft": (
+        "Practically no draft token is kept. Check that the draft model was trained for exactly this "
+        "target model, and that tokenizer, quantisation and chat template of the two agree."
+    ),
+    "speculation_silent": (
+        "The engine makes no drafts. Read its log for a message that switched speculation off."
+    ),
+    "speculation_off": "Check whether the last deployment meant to run without speculation.",
+    "improvement": "Nothing needs doing. If a release caused it, this is its new level.",
+    "regime_change": "Nothing needs doing if the change was meant. Before and after are compared above.",
+    "data_quality": (
+        "The counters contradict each other: do not act on the numbers. Report the page to the engine's "
+        "project."
+    ),
+}
+_BY_CAUSE = {
+    "traffic": (
+        "Other traffic is drafted differently well. Find the tenant or the prompt kind that came at "
+        "that time."
+    ),
+    "draft": (
+        "Roll the draft model back to the revision before the change point, or retrain it for this "
+        "target model."
+    ),
+    "target_model": "The target model changed and its draft did not. Deploy the draft that belongs to it.",
+    "engine": "Roll the engine back to the version before the change point, and compare.",
+    "config": "Undo the configuration change, or confirm that it was meant.",
+    "load": (
+        "At this batch size a draft may cost more than it gains. Fewer speculative tokens help, or none "
+        "at high load."
+    ),
+    "restart": (
+        "The engine restarted at that time. Compare its start-up arguments and its log with the run before."
+    ),
+    "data_quality": "First make sure that the counters are right; see the list of checks in the metrics.",
+}
+
+
+def steps(event: Record) -> list[str]:
+    """Return what to do, most general first, one step per cause in the order of the event."""
+    found = [_BY_KIND.get(fields.text(event, "kind"), "")]
+    found += [_BY_CAUSE.get(fields.text(cause, "cause"), "") for cause in fields.records(event, "causes")]
+    return [step for step in dict.fromkeys(found) if step]

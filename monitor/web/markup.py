@@ -1,0 +1,51 @@
+"""A small HTML builder in which text is escaped unless it was built here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+_VOID = frozenset({"br", "link", "meta", "hr"})
+
+
+class Markup(str):
+    """HTML that is safe to send as it is."""
+
+    __slots__ = ()
+
+
+Child = Markup | str | int | None | Iterable["Child"]
+Attribute = str | int | bool | None
+
+
+def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
+    """Return the element `name`; an attribute's trailing underscore is dropped, others become hyphens.
+
+    None and False leave an attribute or a child out, True gives an attribute without a value.
+    """
+    opening = f"<{name}{''.join(_attribute(*pair) for pair in attributes.items())}>"
+    if name in _VOID:
+        return Markup(opening)
+    return Markup(f"{opening}{join(children)}</{name}>")
+
+
+def join(children: Iterable[Child]) -> Markup:
+    """Return the children one after the other, plain text escaped."""
+    return Markup("".join(map(_child, children)))
+
+
+def _child(child: Child) -> str:
+    if child is None:
+        return ""
+    if isinstance(child, Markup):
+        return child
+    if isinstance(child, str | int):
+        return escape(str(child))
+    return join(child)
+
+
+def _attribute(name: str, value: Attribute) -> str:
+    if value is None or value is False:
+        return ""
+    name = name.rstrip("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{escape(str(value))}"'

@@ -1,0 +1,68 @@
+"""The figures of a stream's history: acceptance, and the time per token that it implies, with numbered events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from monitor.web import charts, fields, sentences, series, wording
+from monitor.web.charts import Chart, Marker
+from monitor.web.markup import Markup, tag
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from monitor.web.charts import Point
+    from monitor.web.fields import Record
+    from monitor.web.pages.layout import Site
+    from monitor.web.view import Bucket
+
+_CHART_POINTS = 360
+_CAPTION = (
+    "Mean acceptance length: line, 95 % interval (band), baseline (dashed), numbered events, states (strip)"
+)
+_TPOT = "Implied time per output token in milliseconds (step time ÷ tokens per step)"
+
+
+def figures(
+    buckets: Sequence[Bucket], listed: Sequence[tuple[str, Record]], site: Site, start: float, end: float
+) -> list[Markup]:
+    """Return the figures of the buckets between two times; `listed` are events with the number of each."""
+    start, end = series.extent(buckets, start, end)
+    drawn = series.thinned(buckets, _CHART_POINTS)
+    found = (_marker(label, event, site, start, end) for label, event in listed)
+    markers = [marker for marker in found if marker is not None]
+    acceptance, tpot = series.acceptance(drawn), series.token_milliseconds(drawn)
+    about = f"{_extremes(acceptance)}; {wording.plural(len(markers), 'event')}."
+    title = "Mean acceptance length over time"
+    made = [(Chart("mal", title, about, start, end, 1, acceptance, markers), _CAPTION)]
+    if any(point.value is not None for point in tpot):
+        made.append((Chart("tpot", _TPOT, f"{_extremes(tpot)}.", start, end, 0, tpot, markers), _TPOT))
+    return [tag("figure", charts.history(chart), tag("figcaption", caption)) for chart, caption in made]
+
+
+def _extremes(points: Sequence[Point]) -> str:
+    known = [point for point in points if point.value is not None]
+    if not known:
+        return "No data in this time"
+    values = [point.value for point in known if point.value is not None]
+    return (
+        f"From {wording.clock(known[0].start)} to {wording.clock(known[-1].end)}: first {values[0]:.3g}, "
+        f"last {values[-1]:.3g}, lowest {min(values):.3g}, highest {max(values):.3g}"
+    )
+
+
+def _marker(label: str, event: Record, site: Site, start: float, end: float) -> Marker | None:
+    at, closed = fields.number(event, "change_point_at"), fields.number(event, "closed_at")
+    if at is None or at > end or (closed is not None and closed < start):
+        return None
+    low, high = fields.number(event, "change_point_low_at"), fields.number(event, "change_point_high_at")
+    return Marker(
+        at=at,
+        low=at if low is None else low,
+        high=at if high is None else high,
+        end=closed,
+        label=label,
+        title=sentences.event(event, site.now),
+        href=site.links.event(fields.text(event, "id")),
+        severity=fields.text(event, "severity"),
+    )

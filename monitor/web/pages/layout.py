@@ -1,0 +1,133 @@
+"""What all pages share: the frame, tables that fit a telephone, states, times, values that may be unknown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from monitor.web import states, wording
+from monitor.web.markup import Child, Markup, join, tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from monitor.web.links import Links
+
+_PAGES = (("/report", "Report"), ("/targets", "Targets"), ("/config", "Settings"), ("/metrics", "Metrics"))
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What every page needs beside its subject; `refresh` in seconds, 0 for never."""
+
+    links: Links
+    version: str
+    now: float
+    simulated: bool = False
+    refresh: int = 0
+
+
+def page(site: Site, title: str, *body: Child, json_link: str = "") -> bytes:
+    """Return a whole page; `json_link` is where the same facts are as JSON."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", http_equiv="refresh", content=site.refresh) if site.refresh else None,
+        tag("title", f"{title} · specmon"),
+        tag("link", rel="stylesheet", href=site.links.to("/static/report.css")),
+        tag("link", rel="icon", type="image/svg+xml", href=site.links.to("/static/icon.svg")),
+    )
+    banner = tag(
+        "p",
+        tag("strong", "Simulated engines."),
+        " These numbers come from ",
+        tag("code", "specmon demo"),
+        ", not from a real deployment.",
+        class_="banner",
+        role="note",
+    )
+    content = tag(
+        "body",
+        _header(site),
+        tag("main", banner if site.simulated else None, tag("h1", title), *body, id="main"),
+        _footer(site, json_link),
+    )
+    return f"<!doctype html>\n{tag('html', head, content, lang='en')}\n".encode("utf-8", errors="replace")
+
+
+def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[Child]], class_: str = "") -> Markup:
+    """Return a table whose first column names its row; on narrow screens each row becomes a card."""
+    body = [_row(headers, cells) for cells in rows]
+    head = tag("tr", (tag("th", header, scope="col", role="columnheader") for header in headers), role="row")
+    return tag(
+        "table",
+        tag("caption", caption),
+        tag("thead", head, role="rowgroup"),
+        tag("tbody", body, role="rowgroup"),
+        class_=class_ or None,
+        role="table",
+    )
+
+
+def facts(rows: Iterable[tuple[str, Child]]) -> Markup:
+    """Return a list of names and values."""
+    return tag("dl", (tag("div", tag("dt", name), tag("dd", value)) for name, value in rows), class_="facts")
+
+
+def state(name: str) -> Markup:
+    """Return a state as word, shape and colour, its meaning on hovering."""
+    known = states.STATES.get(name)
+    shape = tag("span", known.shape if known else "", aria_hidden="true", class_="shape")
+    return tag("span", shape, " ", name, class_=f"state {name}", title=known.meaning if known else None)
+
+
+def moment(at: float | None, now: float, why_unknown: str = "not known") -> Markup:
+    """Return a time as UTC and as distance from now."""
+    if at is None:
+        return unknown(why_unknown)
+    return join(
+        (tag("time", wording.clock(at), datetime=wording.iso(at)), " ", tag("small", wording.ago(at, now)))
+    )
+
+
+def value(text: str, why_unknown: str) -> Child:
+    """Return a formatted value, or the dash of an unknown one with the reason on hovering."""
+    return unknown(why_unknown) if text == wording.UNKNOWN else text
+
+
+def unknown(why: str) -> Markup:
+    """Return the dash that stands for an unknown value, and why it is not known."""
+    return tag("abbr", wording.UNKNOWN, title=f"unknown: {why}", class_="unknown")
+
+
+def _row(headers: Sequence[str], cells: Sequence[Child]) -> Markup:
+    first, *rest = cells
+    return tag(
+        "tr",
+        tag("th", first, scope="row", role="rowheader", data_label=headers[0]),
+        (
+            tag("td", tag("span", cell), role="cell", data_label=header)
+            for header, cell in zip(headers[1:], rest, strict=True)
+        ),
+        role="row",
+    )
+
+
+def _header(site: Site) -> Markup:
+    items = (tag("a", words, href=site.links.to(path)) for path, words in _PAGES)
+    return tag(
+        "header",
+        tag("a", "Skip to content", href="#main", class_="skip"),
+        tag("a", "specmon", href=site.links.to("/"), class_="brand"),
+        tag("nav", items, aria_label="pages"),
+    )
+
+
+def _footer(site: Site, json_link: str) -> Markup:
+    return tag(
+        "footer",
+        f"specmon {site.version} · all times UTC · made {wording.clock(site.now)}",
+        (" · ", tag("a", "this page as JSON", href=json_link)) if json_link else None,
+    )

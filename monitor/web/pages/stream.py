@@ -1,0 +1,148 @@
+"""One stream: what is true now, its numbers with their meaning, its positions, its history and its events."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from monitor.web import charts, fields, sentences, states, wording
+from monitor.web.glossary import GLOSSARY
+from monitor.web.markup import Child, Markup, tag
+from monitor.web.pages import events, history, layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from monitor.web.pages.layout import Site
+    from monitor.web.view import StreamView, View
+
+RANGES = {"15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800, "30d": 2592000}
+DEFAULT_RANGE = "6h"
+_MAX_EVENTS = 50
+
+
+def page(view: View, stream: StreamView, site: Site, chosen: str) -> bytes:
+    """Return the page of one stream with the history of the `chosen` range (a key of RANGES)."""
+    start = site.now - RANGES[chosen]
+    buckets = view.history(stream.id, start, site.now)
+    listed = view.events(stream=stream.id, limit=_MAX_EVENTS)
+    labels = [str(number) for number in range(len(listed), 0, -1)]
+    mood = {"collapsed": "bad", "silent": "bad", "drifting": "warn"}.get(stream.state, "calm")
+    return layout.page(
+        site,
+        sentences.name(stream),
+        tag(
+            "p",
+            layout.state(stream.state),
+            " ",
+            sentences.stream(stream, site.now),
+            class_=f"headline {mood}",
+        ),
+        _about(stream, site),
+        tag("h2", "History"),
+        _ranges(stream, site, chosen),
+        *history.figures(buckets, list(zip(labels, listed, strict=True)), site, start, site.now),
+        tag("h2", "Events"),
+        events.table(listed, site, labels),
+        tag("h2", "Numbers now"),
+        _numbers(stream),
+        tag("h2", "Acceptance by position"),
+        _positions(stream),
+        json_link=f"{site.links.stream(stream.id)}?format=json",
+    )
+
+
+def _about(stream: StreamView, site: Site) -> Markup:
+    silent = "the page does not say, and no setting of the target does"
+    told: Sequence[tuple[str, str]] = (
+        ("Target", stream.target),
+        ("Model", stream.model_name),
+        ("Replica", stream.replica),
+        ("Engine", f"{stream.engine} {stream.engine_version}".strip()),
+        ("Draft model", stream.draft_model),
+        ("Method", stream.method),
+        ("Speculative tokens", str(stream.num_speculative_tokens or "")),
+        ("Regime", stream.regime),
+    )
+    rows: list[tuple[str, Child]] = [(name, value or layout.unknown(silent)) for name, value in told]
+    rows.append(("Last good scrape", layout.moment(stream.last_good_at, site.now, "there was none yet")))
+    rows.append(("State", stream.state_reason or states.STATES[stream.state].meaning))
+    return layout.facts(rows)
+
+
+def _ranges(stream: StreamView, site: Site, chosen: str) -> Markup:
+    links = (
+        tag(
+            "a",
+            name,
+            href=f"{site.links.stream(stream.id)}?range={name}",
+            aria_current="true" if name == chosen else None,
+        )
+        for name in RANGES
+    )
+    return tag("nav", links, class_="ranges", aria_label="time range")
+
+
+def _numbers(stream: StreamView) -> Markup:
+    estimate = stream.estimate
+    why = states.STATES[stream.state].why_unknown
+    missing = "the page has no counter for it" if fields.number(estimate, "drafts") else why
+
+    def number(name: str) -> float | None:
+        return fields.number(estimate, name)
+
+    mal = f"{wording.length(number('mal'))} ({wording.interval(number('mal_low'), number('mal_high'))})"
+    rows: tuple[tuple[str, str], ...] = (
+        ("mean acceptance length (MAL)", mal if number("mal") is not None else wording.UNKNOWN),
+        ("baseline", wording.length(stream.baseline_mal)),
+        ("benefit lost", wording.percent(sentences.lost_ratio(stream))),
+        ("drift score", f"down {wording.length(stream.score_down)}, up {wording.length(stream.score_up)}"),
+        ("tokens per step", wording.length(number("tokens_per_step"))),
+        ("coverage", wording.percent(number("coverage"))),
+        ("step time", wording.seconds(number("step_seconds"))),
+        ("implied TPOT", wording.seconds(number("implied_tpot_seconds"))),
+        ("observed TPOT", wording.seconds(number("observed_tpot_seconds"))),
+        ("α", wording.ratio(number("alpha"))),
+    )
+    seconds = number("window_seconds")
+    window = "the window" if seconds is None else f"the last {wording.span(seconds)}"
+    caption = f"Over {window}, {wording.count(number('drafts'))} drafts"
+    cells = ([name, layout.value(text, missing), GLOSSARY[name]] for name, text in rows)
+    return layout.table(caption, ("Number", "Value", "What it means"), cells, "numbers")
+
+
+def _positions(stream: StreamView) -> Markup:
+    marginal = fields.numbers(stream.estimate, "marginal")
+    conditional = fields.numbers(stream.estimate, "conditional")
+    why = states.STATES[stream.state].why_unknown
+    if not marginal and not conditional:
+        return tag(
+            "p", f"Not known: {why if not stream.estimate.get('drafts') else 'the page has no positions'}."
+        )
+    rows = [
+        _position(position, values, why)
+        for position, values in enumerate(zip_longest(marginal, conditional, stream.baseline_conditional))
+    ]
+    headers = ("Position", "Marginal", "Conditional", "Baseline", "Change", "Conditional, baseline as a tick")
+    return tag(
+        "div",
+        layout.table("Acceptance by position of the draft", headers, rows, "positions"),
+        tag("p", tag("small", f"Marginal: {GLOSSARY['marginal acceptance']}")),
+        tag("p", tag("small", f"Conditional: {GLOSSARY['conditional acceptance']}")),
+    )
+
+
+def _position(
+    position: int, values: tuple[float | None, float | None, float | None], why: str
+) -> list[Child]:
+    marginal, conditional, baseline = values
+    reached = "nothing reached this position" if position else why
+    label = f"position {position}: {wording.ratio(conditional)}, baseline {wording.ratio(baseline)}"
+    return [
+        position,
+        layout.value(wording.ratio(marginal), why),
+        layout.value(wording.ratio(conditional), reached),
+        layout.value(wording.ratio(baseline), "no baseline has been learnt yet"),
+        layout.value(wording.change(conditional, baseline), "it needs a value and a baseline"),
+        charts.bar(conditional, baseline, label) if conditional is not None else layout.unknown(reached),
+    ]

@@ -1,0 +1,157 @@
+"""What each path answers: functions of a request and a view, without a server.
+
+They run on a worker thread, so none of them may touch the event loop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from monitor import selfmetrics, textformat
+from monitor.web import answers, plaintext, sentences, states
+from monitor.web.asking import Ask, Refused, best_media_type
+from monitor.web.pages import events, fleet, service, stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prometheus_client import CollectorRegistry
+
+    from monitor.web.answers import Answer
+    from monitor.web.view import StreamView, View
+
+    Route = Callable[[Ask, View], Answer]
+
+_REPORT_FORMATS = ("html", "json", "text")
+_DEFAULT_ROWS = 100
+_MAX_ROWS = 1000
+_JSON_EVENTS = 100
+_MAX_REFRESH = 3600
+
+
+def landing(ask: Ask, view: View) -> Answer:
+    """Answer `/`."""
+    ask.expect()
+    return answers.html(service.landing(view, ask.site))
+
+
+def metrics(own: CollectorRegistry) -> Route:
+    """Return the route of `/metrics`; `own` has the collectors of the process itself."""
+
+    def answer(ask: Ask, view: View) -> Answer:
+        ask.expect("target")
+        target = ask.query.get("target")
+        if target is not None and target not in {each.name for each in view.targets()}:
+            raise Refused(404, f"no target {target!r}; /targets lists them")
+        types = ["text/plain", "application/openmetrics-text"]
+        openmetrics = best_media_type(ask.accept, types) == types[1]
+        families = list(view.families(target))
+        # A page of one target says nothing of the process: it would be counted once per target.
+        process = b"" if target is not None else selfmetrics.process_text(own, openmetrics=openmetrics)
+        if target is None:
+            families.insert(0, selfmetrics.build_family(view.version, view.revision))
+        body = textformat.render(families, openmetrics=openmetrics, appended=process)
+        kind = textformat.OPENMETRICS_CONTENT_TYPE if openmetrics else textformat.TEXT_CONTENT_TYPE
+        return answers.Answer(body, kind)
+
+    return answer
+
+
+def report(ask: Ask, view: View) -> Answer:
+    """Answer `/report`: all streams, worst first."""
+    ask.expect("format", "refresh", "state", "limit")
+    ask.whole("refresh", 0, 1, _MAX_REFRESH)
+    state, limit = ask.choice("state", states.STATES), ask.whole("limit", _DEFAULT_ROWS, 1, _MAX_ROWS)
+    found = [each for each in states.worst_first(view.streams()) if state in {None, each.state}]
+    match ask.format(*_REPORT_FORMATS):
+        case "json":
+            recent = view.events(limit=_JSON_EVENTS)
+            return answers.as_json({**overview(ask, view, found), "events": recent})
+        case "text":
+            return answers.text(plaintext.fleet(view, found[:limit], ask.programs))
+        case _:
+            return answers.html(fleet.page(view, ask.site, found[:limit], len(found)))
+
+
+def report_stream(ask: Ask, view: View) -> Answer:
+    """Answer `/report/{stream}`."""
+    ask.expect("format", "refresh", "range")
+    ask.whole("refresh", 0, 1, _MAX_REFRESH)
+    chosen = ask.choice("range", stream.RANGES) or stream.DEFAULT_RANGE
+    found = known_stream(ask, view)
+    match ask.format(*_REPORT_FORMATS):
+        case "json":
+            return answers.as_json(described_stream(ask, view, found))
+        case "text":
+            return answers.text(plaintext.stream(view, found))
+        case _:
+            return answers.html(stream.page(view, found, ask.site, chosen))
+
+
+def report_event(ask: Ask, view: View) -> Answer:
+    """Answer `/report/events/{event}`."""
+    ask.expect("format", "refresh")
+    ask.whole("refresh", 0, 1, _MAX_REFRESH)
+    event = view.event(ask.path["event"])
+    if event is None:
+        raise Refused(404, f"no event {ask.path['event']!r}; /api/v1/events lists those that are kept")
+    match ask.format(*_REPORT_FORMATS):
+        case "json":
+            return answers.as_json(event)
+        case "text":
+            return answers.text(plaintext.event(view, event))
+        case _:
+            return answers.html(events.page(view, event, ask.site))
+
+
+def targets(ask: Ask, view: View) -> Answer:
+    """Answer `/targets`."""
+    ask.expect("format", "refresh")
+    ask.whole("refresh", 0, 1, _MAX_REFRESH)
+    if ask.format("html", "json") == "json":
+        return answers.as_json({"at": view.now, "targets": view.targets()})
+    return answers.html(service.targets(view, ask.site))
+
+
+def config(ask: Ask, view: View) -> Answer:
+    """Answer `/config`."""
+    ask.expect("format")
+    if ask.format("html", "text") == "text":
+        return answers.text(view.config())
+    return answers.html(service.settings(view, ask.site))
+
+
+def ready(ask: Ask, view: View) -> Answer:
+    """Answer `/-/ready`."""
+    ask.expect()
+    well, sentence = view.ready()
+    return answers.text(f"{sentence}\n", 200 if well else 503)
+
+
+def known_stream(ask: Ask, view: View) -> StreamView:
+    """Return the stream that the path names."""
+    found = view.stream(ask.path["stream"])
+    if found is None:
+        raise Refused(404, f"no stream {ask.path['stream']!r}; /api/v1/streams lists them")
+    return found
+
+
+def overview(ask: Ask, view: View, found: list[StreamView]) -> dict[str, object]:
+    """Return the JSON of a list of streams with what holds for all of them."""
+    everything = view.streams()
+    return {
+        "at": view.now,
+        "version": view.version,
+        "simulated": view.simulated,
+        "headline": sentences.fleet(everything, view.now),
+        "counts": states.counts(everything),
+        "streams": [described_stream(ask, view, each) for each in found],
+    }
+
+
+def described_stream(ask: Ask, view: View, found: StreamView) -> dict[str, object]:
+    """Return the JSON of one stream."""
+    described = answers.plain(found)
+    assert isinstance(described, dict)  # noqa: S101 - a record becomes an object
+    links = {"report": ask.programs.stream(found.id)}
+    return {**described, "headline": sentences.stream(found, view.now), "links": links}

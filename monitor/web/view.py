@@ -1,0 +1,169 @@
+"""What the pages are made from: one consistent look at the running service, made anew for each request.
+
+The service implements `View`; the web part knows nothing else of it. A view is made on the event loop (so it
+must be cheap and copy what may change) and then read on a worker thread, by one request only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from monitor.textformat import Family
+
+StateName = Literal[
+    "warming",
+    "ok",
+    "drifting",
+    "collapsed",
+    "improved",
+    "idle",
+    "off",
+    "silent",
+    "stale",
+    "unsupported",
+]
+EVENT_KINDS = (
+    "collapse",
+    "drop",
+    "tail_drop",
+    "decay",
+    "improvement",
+    "dead_draft",
+    "speculation_silent",
+    "speculation_off",
+    "regime_change",
+    "data_quality",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamView:
+    """One stream now; empty text, 0 for k and None elsewhere where unknown; times in unix seconds.
+
+    `estimate` has the fields of an estimate line of `replay --json`, over the default window. `state_reason`
+    is one sentence. `baseline_conditional` has one value per position. `open_event` is an event that is open.
+    """
+
+    id: str
+    target: str
+    model_name: str
+    replica: str
+    state: StateName
+    estimate: Mapping[str, object]
+    state_reason: str = ""
+    state_since: float | None = None
+    engine: str = ""
+    engine_version: str = ""
+    draft_model: str = ""
+    method: str = ""
+    num_speculative_tokens: int = 0
+    regime: str = ""
+    baseline_mal: float | None = None
+    baseline_conditional: Sequence[float | None] = ()
+    score_down: float | None = None
+    score_up: float | None = None
+    last_good_at: float | None = None
+    open_event: Mapping[str, object] | None = None
+    benefit_lost_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """What happened to a stream from `at` (unix seconds) for `seconds`; None where unknown, never 0."""
+
+    at: float
+    seconds: float
+    drafts: float | None = None
+    accepted_tokens: float | None = None
+    mal: float | None = None
+    mal_low: float | None = None
+    mal_high: float | None = None
+    baseline_mal: float | None = None
+    tokens_per_step: float | None = None
+    step_seconds: float | None = None
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetView:
+    """One scrape target; `url` has no credentials, `unrecognised` says why the page was not understood."""
+
+    name: str
+    url: str
+    up: bool
+    engine: str = ""
+    last_scrape_at: float | None = None
+    last_success_at: float | None = None
+    duration: float | None = None
+    error_reason: str = ""
+    error_detail: str = ""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    unrecognised: str = ""
+    streams: Sequence[str] = ()
+
+
+class View(Protocol):
+    """A consistent snapshot of the service at `now` (unix seconds)."""
+
+    @property
+    def version(self) -> str:
+        """The version of specmon."""
+
+    @property
+    def revision(self) -> str:
+        """The commit that this build was made from, empty where unknown."""
+
+    @property
+    def started_at(self) -> float:
+        """Unix time at which the service started."""
+
+    @property
+    def now(self) -> float:
+        """Unix time of this snapshot: the only clock of every page."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the engines behind these numbers are the simulated ones of `specmon demo`."""
+
+    def streams(self) -> Sequence[StreamView]:
+        """All streams, in no particular order; the same records at every call, so it may be called often."""
+
+    def stream(self, stream_id: str) -> StreamView | None:
+        """One stream by its id."""
+
+    def events(
+        self,
+        *,
+        stream: str | None = None,
+        status: str | None = None,
+        kind: str | None = None,
+        since: float | None = None,
+        limit: int = 100,
+    ) -> Sequence[Mapping[str, object]]:
+        """Events in the JSON form of the design, newest `raised_at` first.
+
+        `since` keeps what was raised at or after it, and whatever is still open. Beside the fixed fields the
+        pages show `change_point_low_at`, `change_point_high_at` and `facts` (sentences) where there are any.
+        """
+
+    def event(self, event_id: str) -> Mapping[str, object] | None:
+        """One event by its id."""
+
+    def history(self, stream_id: str, start: float, end: float) -> Sequence[Bucket]:
+        """The buckets of a stream between two unix times, oldest first, finest resolution that is kept."""
+
+    def targets(self) -> Sequence[TargetView]:
+        """All scrape targets."""
+
+    def config(self) -> str:
+        """The effective settings as YAML, secrets masked."""
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether all loops run, and one sentence that says so or says what does not."""
+
+    def families(self, target: str | None = None) -> Iterable[Family]:
+        """The metric families, of one target if asked; without those of the process itself."""

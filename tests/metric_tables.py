@@ -1,0 +1,101 @@
+"""Tables of streams for tests and benchmarks of the metrics page."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from monitor import metrics
+
+STATE_NAMES = (
+    "warming",
+    "ok",
+    "drifting",
+    "collapsed",
+    "improved",
+    "idle",
+    "off",
+    "silent",
+    "stale",
+    "unsupported",
+)
+KINDS = (
+    ("collapse", "down"),
+    ("drop", "down"),
+    ("tail_drop", "down"),
+    ("decay", "down"),
+    ("improvement", "up"),
+    ("dead_draft", "down"),
+    ("speculation_silent", "down"),
+)
+
+
+def stream_table(
+    streams: int, window_names: tuple[str, ...] = ("5m",), positions: int = 4
+) -> metrics.StreamTable:
+    """Return a table of `streams` healthy streams with every value known and drawn from a fixed seed."""
+    rng = np.random.default_rng(7)
+    labels = [
+        metrics.stream_labels(f"vllm-{row:04d}.serving:8000", "meta-llama/Llama-3.3-70B-Instruct", "0")
+        for row in range(streams)
+    ]
+    info = [
+        metrics.info_labels(
+            block,
+            engine="vllm",
+            engine_version="0.32.0",
+            draft_model="yuhuili/EAGLE3-LLaMA3.3-Instruct-70B",
+            method="eagle3",
+            num_speculative_tokens=positions,
+            regime="9f2c41d0",
+        )
+        for block in labels
+    ]
+    drafts = rng.integers(10_000, 90_000_000, streams).astype(np.float64)
+    conditional = rng.uniform(0.5, 0.9, (streams, positions))
+    marginal = np.cumprod(conditional, axis=1, dtype=np.float64)
+    accepted = np.rint(marginal * drafts[:, None])
+    return metrics.StreamTable(
+        labels=labels,
+        info=info,
+        state_names=STATE_NAMES,
+        state=np.ones(streams, dtype=np.int64),
+        drafts=drafts,
+        draft_tokens=drafts * positions,
+        accepted_tokens=accepted.sum(axis=1),
+        position_accepted_tokens=accepted,
+        window="5m",
+        windows=[window_table(name, marginal, conditional, rng) for name in window_names],
+        baseline_mal=1 + marginal.sum(axis=1),
+        score_down=rng.uniform(0, 0.5, streams),
+        score_up=rng.uniform(0, 0.5, streams),
+        last_change_at=np.full(streams, 1.7e9),
+        benefit_lost_ratio=rng.uniform(0, 0.02, streams),
+        active={("collapse", "critical"): np.zeros(streams)},
+        changes={key: np.zeros(streams) for key in KINDS},
+        violations={"accepted_sum": np.zeros(streams)},
+    )
+
+
+def window_table(
+    name: str, marginal: metrics.Floats, conditional: metrics.Floats, rng: np.random.Generator
+) -> metrics.WindowTable:
+    """Return estimates that agree with each other, one row per stream."""
+    mal: metrics.Floats = 1 + marginal.sum(axis=1)
+    step_seconds = rng.uniform(0.01, 0.03, len(mal))
+    return metrics.WindowTable(
+        name=name,
+        drafts=np.rint(rng.uniform(1e3, 1e5, len(mal))),
+        mal=mal,
+        mal_low=mal - 0.01,
+        mal_high=mal + 0.01,
+        marginal=marginal,
+        conditional=conditional,
+        draft_token_acceptance_ratio=marginal.mean(axis=1),
+        alpha=conditional.mean(axis=1),
+        coverage=rng.uniform(0.9, 1.0, len(mal)),
+        tokens_per_step=mal * 0.97,
+        step_seconds=step_seconds,
+        implied_tpot_seconds=step_seconds / mal,
+        observed_tpot_seconds=step_seconds / mal * 1.05,
+        speedup=mal * 0.8,
+    )

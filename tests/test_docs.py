@@ -1,0 +1,70 @@
+"""README says what the code does: its tables are current, what it names exists."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from monitor import commands, settings
+from tests import readme
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    """README.md as it is."""
+    return readme.README.read_text()
+
+
+def test_generated_parts_are_current(text: str) -> None:
+    """README's tables are what the code makes now (`make format` writes them)."""
+    assert sorted(readme.parts(text)) == sorted(readme.PARTS)
+    assert readme.up_to_date(text) == text
+
+
+def test_every_setting_is_described(text: str) -> None:
+    """Each setting is a row of README's table, says what it means, and no row is left of one that is gone."""
+    known = {setting.name: setting for setting in settings.describe()}
+    rows = re.findall(r"^\| `([a-z_.\[\]]+)` \| ", text, re.MULTILINE)
+    assert rows == list(known)
+    assert [name for name, setting in known.items() if not setting.description.endswith(".")] == []
+
+
+def test_settings_named_in_the_text_exist(text: str) -> None:
+    """A flag or variable that README names is one of specmon's."""
+    plain = [setting.name for setting in settings.describe() if not setting.nested]
+    flags, variables = zip(*map(readme.names, plain), strict=True)
+    named_variables = set(re.findall(r"SPECMON_[A-Z_]+[A-Z]", text))
+    named_flags = set(re.findall(r"(?<![\w-])--[a-z]+\.[a-z.-]+[a-z]", text))
+    assert named_variables <= {*variables, "SPECMON_CONFIG"}
+    assert named_flags <= set(flags)
+
+
+def test_commands_named_in_the_text_exist(text: str) -> None:
+    """Each command of specmon is in README, and README's `specmon …` commands exist."""
+    named = set(re.findall(r"`specmon ([a-z-]+)", text))
+    assert named == set(commands.COMMANDS)
+
+
+def test_make_targets_named_in_the_text_exist(text: str) -> None:
+    """README's `make …` commands are targets of the Makefile."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"(?:`|^)make ([a-z]+)", text, re.MULTILINE)) <= targets
+
+
+def test_dependencies_are_justified(text: str) -> None:
+    """README says why each dependency is here, and of no other one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    required = [re.split(r"[<>=~!\[; ]", line)[0] for line in project["dependencies"]]
+    _, _, section = text.partition("## Why each dependency is here")
+    assert re.findall(r"^- `([^`]+)`: \S", section, re.MULTILINE) == required
+
+
+def test_exit_codes_are_documented(text: str) -> None:
+    """The exit codes of README are those of the code."""
+    said = {int(code) for code in re.findall(r"\*\*(\d)\*\*", text)}
+    assert said == {commands.FINE, commands.FOUND, commands.UNUSABLE}

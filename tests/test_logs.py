@@ -1,0 +1,94 @@
+"""Messages on standard error: one line each, readable by machines, without secrets."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from monitor import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Form = Literal["logfmt", "json"]
+_log = logging.getLogger("monitor.tested")
+
+
+@pytest.fixture
+def written() -> Iterator[Callable[..., str]]:
+    """Start logging, write one message with fields, give back what was written without its time."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+
+    def write(form: Form, message: str, *secrets: str, **values: object) -> str:
+        stream = io.StringIO()
+        logs.start("info", form, secrets=secrets, stream=stream)
+        _log.debug("never seen")
+        _log.warning(message, extra=values)
+        return stream.getvalue()
+
+    yield write
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_logfmt(written: Callable[..., str]) -> None:
+    """Logfmt quotes what is not one plain word and keeps a message on one line."""
+    line = written(
+        "logfmt", "scrape failed", target="a:1", seconds=0.5, detail='said "no"\n=', good=False, port=None
+    )
+    time, _, rest = line.partition(" ")
+    assert datetime.fromisoformat(time.removeprefix("ts=")).tzinfo is not None
+    assert rest == (
+        'level=warning logger=monitor.tested msg="scrape failed" target=a:1 seconds=0.5 '
+        'detail="said \\"no\\"\\n=" good=false port=null\n'
+    )
+
+
+def test_json(written: Callable[..., str]) -> None:
+    """JSON keeps numbers numbers."""
+    fields = json.loads(written("json", "scrape failed", target="a:1", seconds=0.5, good=True, port=None))
+    assert datetime.fromisoformat(fields.pop("ts")).tzinfo is not None
+    assert fields == {
+        "level": "warning",
+        "logger": "monitor.tested",
+        "msg": "scrape failed",
+        "target": "a:1",
+        "seconds": 0.5,
+        "good": True,
+        "port": None,
+    }
+
+
+@pytest.mark.parametrize("form", ["logfmt", "json"])
+def test_secrets_are_masked(written: Callable[..., str], form: Form) -> None:
+    """A secret is masked in text and fields, one inside another too, and so is every password in a URL."""
+    line = written(form, "sent hunter2", "hunter", "hunter2", url="http://u:pa55@a/metrics", all=["hunter2"])
+    assert "hunter" not in line
+    assert "pa55" not in line
+    assert "http://u:…@a/metrics" in line
+
+
+@pytest.mark.parametrize("form", ["logfmt", "json"])
+@pytest.mark.usefixtures("written")
+def test_an_exception_is_one_line(form: Form) -> None:
+    """A traceback is a field of its message."""
+    stream = io.StringIO()
+    logs.start("info", form, secrets=["hunter2"], stream=stream)
+    try:
+        {}["hunter2"]
+    except KeyError:
+        _log.exception("failed")
+    assert stream.getvalue().count("\n") == 1
+    assert "KeyError: '…'" in stream.getvalue()
+
+
+def test_starting_again_replaces(written: Callable[..., str]) -> None:
+    """After a reload messages go out once, in the new form."""
+    assert written("logfmt", "one").count("\n") == 1
+    assert json.loads(written("json", "two"))["msg"] == "two"

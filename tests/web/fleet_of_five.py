@@ -1,0 +1,311 @@
+"""A service made of plain records: five streams in five states, an open collapse, and hours of history."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from monitor import metrics
+from monitor.web.view import Bucket, StreamView, TargetView
+from tests.metric_tables import stream_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from monitor.textformat import Family
+
+NOW = 1777637700.0  # 2026-05-01 12:15:00 UTC
+COLLAPSED_AT = NOW - 1500
+MODEL = "meta-llama/Llama-3.3-70B-Instruct"
+HOSTILE = "<script>alert('x')</script>\x1b[31m"
+
+
+def stream_id(target: str, model_name: str = MODEL, replica: str = "0") -> str:
+    """Return an id with the characters that real names bring."""
+    return f"{target}/{model_name}/{replica}"
+
+
+COLLAPSED_ID = stream_id("vllm-2:8000")
+
+COLLAPSE: Mapping[str, object] = {
+    "type": "event",
+    "id": "c0ffee1234",
+    "stream": COLLAPSED_ID,
+    "target": "vllm-2:8000",
+    "model_name": MODEL,
+    "replica": "0",
+    "scope": "replica",
+    "kind": "collapse",
+    "severity": "critical",
+    "status": "open",
+    "change_point_at": COLLAPSED_AT,
+    "change_point_low_at": COLLAPSED_AT - 30,
+    "change_point_high_at": COLLAPSED_AT + 15,
+    "raised_at": COLLAPSED_AT + 45,
+    "closed_at": None,
+    "before": {
+        "mal": 3.31,
+        "mal_low": 3.28,
+        "mal_high": 3.35,
+        "conditional": [0.81, 0.77, 0.74, 0.7],
+        "drafts": 81234,
+    },
+    "after": {
+        "mal": 1.24,
+        "mal_low": 1.21,
+        "mal_high": 1.27,
+        "conditional": [0.2, 0.15, 0.12, None],
+        "drafts": 15120,
+    },
+    "cost": {"tokens_per_step_ratio": 0.376, "tpot_ratio": 2.64, "benefit_lost_ratio": 0.896},
+    "positions": [0, 1, 2, 3],
+    "facts": [
+        "the mean prompt length rose from 412 to 2,930 tokens at 11:49:45 UTC",
+        "the engine did not restart and its version stayed 0.32.0",
+    ],
+    "causes": [
+        {
+            "cause": "traffic",
+            "weight": 0.7,
+            "evidence": "the prompt length moved 7.1 times as far as in the week before",
+        },
+        {"cause": "unknown", "weight": 0.3, "evidence": "what else may have changed is not exported"},
+    ],
+}
+PASSED: Mapping[str, object] = {
+    **COLLAPSE,
+    "id": "ab12",
+    "kind": "drop",
+    "severity": "warning",
+    "status": "closed",
+    "change_point_at": NOW - 14400,
+    "change_point_low_at": NOW - 14460,
+    "change_point_high_at": NOW - 14370,
+    "raised_at": NOW - 14300,
+    "closed_at": NOW - 11000,
+    "after": {
+        "mal": 2.61,
+        "mal_low": 2.55,
+        "mal_high": 2.67,
+        "conditional": [0.7, 0.6, 0.55, 0.5],
+        "drafts": 23110,
+    },
+    "cost": {"tokens_per_step_ratio": 0.79, "tpot_ratio": None, "benefit_lost_ratio": 0.303},
+    "facts": [],
+    "causes": [],
+}
+
+
+def estimate(mal: float, conditional: Sequence[float]) -> dict[str, object]:
+    """Return the fields of an estimate whose numbers agree."""
+    marginal = [math.prod(conditional[: j + 1]) for j in range(len(conditional))]
+    return {
+        "window_seconds": 300.0,
+        "drafts": 15120,
+        "draft_tokens": 60480,
+        "accepted": [round(share * 15120) for share in marginal],
+        "mal": mal,
+        "mal_low": mal - 0.03,
+        "mal_high": mal + 0.03,
+        "marginal": marginal,
+        "conditional": list(conditional),
+        "alpha": 0.2,
+        "coverage": 0.98,
+        "tokens_per_step": mal * 0.99,
+        "step_seconds": 0.01449,
+        "implied_tpot_seconds": 0.01449 / (mal * 0.99),
+        "observed_tpot_seconds": None,
+        "batch_size": 12.0,
+        "baseline_mal": 3.31,
+        "score_down": 4.2,
+        "score_up": 0.1,
+    }
+
+
+def stream(target: str, **changes: object) -> StreamView:
+    """Return a healthy stream with some fields replaced."""
+    healthy = StreamView(
+        id=stream_id(target),
+        target=target,
+        model_name=MODEL,
+        replica="0",
+        state="ok",
+        estimate=estimate(3.3, (0.81, 0.77, 0.74, 0.70)),
+        state_since=NOW - 86400 * 3,
+        engine="vllm",
+        engine_version="0.32.0",
+        draft_model="yuhuili/EAGLE3-LLaMA3.3-Instruct-70B",
+        method="eagle3",
+        num_speculative_tokens=4,
+        regime="9f2c41d0",
+        baseline_mal=3.31,
+        baseline_conditional=(0.81, 0.77, 0.74, 0.70),
+        score_down=0.12,
+        score_up=0.08,
+        last_good_at=NOW - 5,
+        benefit_lost_ratio=0.004,
+    )
+    return replace(healthy, **changes)  # type: ignore[arg-type]
+
+
+STREAMS = (
+    stream("vllm-1:8000"),
+    stream(
+        "vllm-2:8000",
+        state="collapsed",
+        state_reason="the mean acceptance length fell from 3.31 to 1.24",
+        state_since=COLLAPSED_AT + 45,
+        estimate=estimate(1.24, (0.2, 0.15, 0.12, 0.1)),
+        open_event=COLLAPSE,
+        benefit_lost_ratio=0.896,
+        score_down=4.2,
+    ),
+    stream("vllm-3:8000", state="idle", state_since=NOW - 5400, estimate={"drafts": 0, "mal": math.nan}),
+    stream("vllm-4:8000", state="warming", baseline_mal=None, baseline_conditional=(), state_since=NOW - 60),
+    StreamView(
+        id=stream_id("evil:1", HOSTILE),
+        target="evil:1",
+        model_name=HOSTILE,
+        replica="1",
+        state="stale",
+        estimate={},
+        state_reason='connection refused by "evil:1" & co',
+        method=HOSTILE,
+    ),
+)
+
+TARGETS = (
+    *(
+        TargetView(
+            name=each.target,
+            url=f"http://{each.target}/metrics",
+            up=True,
+            engine="vllm",
+            last_scrape_at=NOW - 5,
+            last_success_at=NOW - 5,
+            duration=0.0123,
+            streams=(each.id,),
+        )
+        for each in STREAMS[:4]
+    ),
+    TargetView(
+        name="evil:1",
+        url="http://evil:1/metrics",
+        up=False,
+        last_scrape_at=NOW - 3,
+        error_reason="html",
+        error_detail=f"read {HOSTILE}, expected Prometheus text",
+        failures={"html": 3, "timeout": 1},
+        unrecognised="no family of a known engine",
+        streams=(STREAMS[4].id,),
+    ),
+)
+
+
+def buckets(collapsed: bool) -> list[Bucket]:  # noqa: FBT001 - two histories, one or the other
+    """Return six hours of minutes with a gap of twenty, and the fall at the end if asked."""
+    start = NOW - 6 * 3600
+    made = []
+    for minute in range(360):
+        at = start + 60 * minute
+        if 200 <= minute < 220:
+            continue
+        fallen = collapsed and at >= COLLAPSED_AT
+        mal = (1.24 if fallen else 3.31) + 0.05 * math.sin(minute / 7)
+        made.append(
+            Bucket(
+                at,
+                60.0,
+                drafts=1000.0,
+                accepted_tokens=1000 * (mal - 1),
+                mal=mal,
+                mal_low=mal - 0.06,
+                mal_high=mal + 0.06,
+                baseline_mal=3.31,
+                tokens_per_step=mal * 0.99,
+                step_seconds=0.0145,
+                state="collapsed" if fallen else "ok",
+            )
+        )
+    return made
+
+
+@dataclass(frozen=True)
+class Service:
+    """Implements the view over the records above."""
+
+    shown: Sequence[StreamView] = STREAMS
+    kept: Sequence[Mapping[str, object]] = (COLLAPSE, PASSED)
+    scraped: Sequence[TargetView] = TARGETS
+    version: str = "0.1.0"
+    revision: str = "abc1234"
+    started_at: float = NOW - 7200
+    now: float = NOW
+    simulated: bool = True
+    well: bool = True
+    past: Mapping[str, Sequence[Bucket]] = field(
+        default_factory=lambda: {
+            COLLAPSED_ID: buckets(collapsed=True),
+            STREAMS[0].id: buckets(collapsed=False),
+        }
+    )
+
+    def streams(self) -> Sequence[StreamView]:
+        """All streams."""
+        return self.shown
+
+    def stream(self, stream_id: str) -> StreamView | None:
+        """One stream."""
+        return next((each for each in self.shown if each.id == stream_id), None)
+
+    def events(
+        self,
+        *,
+        stream: str | None = None,
+        status: str | None = None,
+        kind: str | None = None,
+        since: float | None = None,
+        limit: int = 100,
+    ) -> Sequence[Mapping[str, object]]:
+        """Events that match."""
+        found = [
+            event
+            for event in self.kept
+            if stream in {None, event["stream"]}
+            and status in {None, event["status"]}
+            and kind in {None, event["kind"]}
+            and (since is None or float(str(event["raised_at"])) >= since or event["status"] == "open")
+        ]
+        return found[:limit]
+
+    def event(self, event_id: str) -> Mapping[str, object] | None:
+        """One event."""
+        return next((event for event in self.kept if event["id"] == event_id), None)
+
+    def history(self, stream_id: str, start: float, end: float) -> Sequence[Bucket]:
+        """The buckets between two times."""
+        return [bucket for bucket in self.past.get(stream_id, ()) if start <= bucket.at < end]
+
+    def targets(self) -> Sequence[TargetView]:
+        """All targets."""
+        return self.scraped
+
+    def config(self) -> str:
+        """Settings."""
+        return f"targets:\n  - url: http://{HOSTILE}\n    bearer_token: '…'\n"
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether it runs."""
+        return (True, "all loops run") if self.well else (False, "the scrape loop has not started")
+
+    def families(self, target: str | None = None) -> Iterable[Family]:
+        """The families of the targets, and of a few made streams."""
+        rows = [
+            metrics.TargetRow(each.name, each.up, each.duration or math.nan, math.nan, 7, each.failures)
+            for each in self.scraped
+            if target in {None, each.name}
+        ]
+        yield from metrics.target_families(rows)
+        if target is None:
+            yield from metrics.stream_families(stream_table(3))
