@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 CauseName = Literal[
     "traffic", "draft", "target_model", "engine", "config", "load", "restart", "data_quality", "unknown"
 ]
-MarkKind = Literal["restart", "engine_version", "num_speculative_tokens", "draft_model", "target_model", "method", "config", "fact"]
+MarkKind = Literal[
+    "restart",
+    "engine_version",
+    "num_speculative_tokens",
+    "draft_model",
+    "target_model",
+    "method",
+    "config",
+    "fact",
+]
 
 CAUSE_OF_MARK: dict[MarkKind, tuple[CauseName, float]] = {
     "restart": ("restart", 1.0),
@@ -38,6 +47,7 @@ CAUSE_OF_MARK: dict[MarkKind, tuple[CauseName, float]] = {
     "fact": ("config", 1.0),
 }
 STRENGTH_OF_UNKNOWN = 1.0
+UNEXPLAINED = "no cause is exported; temperature, language, structured output and tools never are"
 NOTEWORTHY_CHANGE = 0.2  # relative
 STRONG_CHANGE = 1.0  # relative change that speaks as loudly as the unknown does twice
 MARK_MARGIN_INTERVALS = 4.0
@@ -69,7 +79,9 @@ class Attribution:
     causes: tuple[Cause, ...]
 
 
-def around(change_point: tuple[float, float], interval: float, marks: Iterable[Mark], before: Sums, after: Sums) -> Attribution:
+def around(
+    change_point: tuple[float, float], interval: float, marks: Iterable[Mark], before: Sums, after: Sums
+) -> Attribution:
     """Return what changed around a change point, given as its earliest and latest time.
 
     `interval` is the scrape interval in seconds. `before` and `after` are the sums (one row) of the windows
@@ -89,8 +101,7 @@ def _rank(strengths: Sequence[tuple[CauseName, float, str]]) -> tuple[Cause, ...
         weight, texts = merged.get(name, (0.0, []))
         merged[name] = (weight + strength / total, [*texts, text])
     causes = [Cause(name, round(weight, 3), "; ".join(texts)) for name, (weight, texts) in merged.items()]
-    nothing = "nothing that the engine exports explains it: temperature, language, structured output and tools are not exported"
-    causes.append(Cause("unknown", round(STRENGTH_OF_UNKNOWN / total, 3), nothing))
+    causes.append(Cause("unknown", round(STRENGTH_OF_UNKNOWN / total, 3), UNEXPLAINED))
     return tuple(sorted(causes, key=lambda cause: (-cause.weight, cause.cause)))
 
 
@@ -98,14 +109,21 @@ def _shifts(before: Sums, after: Sums) -> list[tuple[CauseName, float, str]]:
     """Return the traffic and load figures that moved by a fifth or more."""
     old, new = estimates.from_sums(before), estimates.from_sums(after)
     shifts: list[tuple[CauseName, float, str]] = []
-    for cause, name, unit, first, second in (
+    figures: tuple[tuple[CauseName, str, str, float, float], ...] = (
         ("traffic", "mean prompt length", "tokens", _prompt_length(before), _prompt_length(after)),
-        ("traffic", "mean generation length", "tokens", _generation_length(before), _generation_length(after)),
+        (
+            "traffic",
+            "mean generation length",
+            "tokens",
+            _generation_length(before),
+            _generation_length(after),
+        ),
         ("traffic", "prefix cache hit ratio", "", _cache_hits(before), _cache_hits(after)),
         ("load", "mean batch size", "", *_pair(old, new, "batch_size")),
         ("load", "share of decode steps with a draft", "", *_pair(old, new, "coverage")),
         ("load", "step time", "s", *_pair(old, new, "step_seconds")),
-    ):
+    )
+    for cause, name, unit, first, second in figures:
         change = _relative_change(first, second)
         if change >= NOTEWORTHY_CHANGE:
             strength = min(change / STRONG_CHANGE, 2.0) * (1.0 if cause == "traffic" else 0.5)

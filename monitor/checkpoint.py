@@ -129,5 +129,3 @@ def event_from_json(saved: Mapping[str, object]) -> Event:
     for name in ("positions", "facts", "streams"):
         fields[name] = tuple(fields[name])  # type: ignore[arg-type]
     return Event(**fields)  # type: ignore[arg-type]
-
-

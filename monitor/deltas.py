@@ -1,19 +1,23 @@
 """Two readings of a stream -> what happened between them.
 
 Counters only grow, except when their process starts again. A restart is believed when a start time or a
-creation time says so; where the page has neither, when the counters fall by half or stay down for two
-pages. A single page that is a little behind (a torn or late one) is held back, and the next good page
-spans it. Nothing here is ever negative.
+creation time moves on; where the page has neither, when the counters fall by half, or stay down and move.
+A page that is behind (a torn one, an old one from a cache or from a process that is on its way out) is held
+back, and the next good page spans it. Nothing here is ever negative.
+
+The counters of speculation are one group: where one of them is unreadable on a page, the next page counts
+all of them, or drafts and accepted tokens of different intervals would be divided by each other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from monitor import implied
 from monitor.engines import base
 
 if TYPE_CHECKING:
@@ -29,6 +33,10 @@ SAME_START_SECONDS = 1.0
 RESTART_SHARE = 0.5
 GAP_INTERVALS = 2.5
 INTERVAL_MEMORY = 0.1
+PATIENT_PAGES = 20  # pages behind in a row, against their start time's word, until they are believed
+LARGEST = 1e18  # no counter gets there
+
+_SPECULATION = slice(base.Counter.DRAFTS, base.Counter.ACCEPTED_TOKENS + 1)
 
 
 class Outcome(IntEnum):
@@ -39,13 +47,15 @@ class Outcome(IntEnum):
     DUPLICATE = 2  # as old as the last one
     LATE = 3  # older than the last one
     HELD = 4  # a counter went back without a restart: kept out until the next page tells which
+    WAITING = 5  # a counter with few digits has not moved far enough to be read: the next page spans it
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
     """Readings as arrays, B rows: `counters` [B, C], `accepted` [B, P] (0 past `positions`), the rest [B].
 
-    `since` is when the target's page was read without this stream, NaN where there was no such page.
+    `since` is when the target's page was read without this stream, NaN where there was no such page; `gauge`
+    the engine's own mean acceptance length, NaN where it has counters.
     """
 
     at: Floats
@@ -57,7 +67,10 @@ class Readings:
     started_at: Floats
     created_at: Floats
     since: Floats
-    new_regime: Booleans
+    gauge: Floats
+    window_drafts: Floats
+    running: Floats
+    resolution: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,7 @@ class Counts:
     seconds). values [B, C]: differences of the canonical counters, NaN where unknown. accepted [B, P]:
     accepted tokens per position, 0 past `positions`, which is 0 where the page has none. evidence [B]:
     `engines.base.Evidence`. restarted: the counters began anew. gap: the interval is longer than usual.
-    new_regime: model, draft, method, k or engine version changed.
+    new_regime: model, draft, method, k or engine version changed; the pipeline knows, here it is False.
     """
 
     rows: npt.NDArray[np.intp]
@@ -94,8 +107,11 @@ def dtype(num_positions: int) -> np.dtype[np.void]:
             ("started_at", "f8"),
             ("created_at", "f8"),
             ("interval", "f8"),
+            ("positions", "i8"),
             ("held", "i8"),
+            ("held_total", "f8"),
             ("restarts", "i8"),
+            *implied.FIELDS,
         ],
     )
 
@@ -103,39 +119,63 @@ def dtype(num_positions: int) -> np.dtype[np.void]:
 def allocate(num_rows: int, num_positions: int) -> npt.NDArray[np.void]:
     """Return rows of streams that were never read."""
     state = np.zeros(num_rows, dtype(num_positions))
-    for field in ("at", "counters", "started_at", "created_at", "interval"):
+    for field in ("at", "counters", "started_at", "created_at", "interval", "held_total"):
         state[field] = np.nan
+    implied.clear(state)
     return state
 
 
-def stack(readings: Sequence[base.Reading], at: Floats, since: Floats, new_regime: Booleans, num_positions: int) -> Readings:
-    """Return `readings` as arrays with room for `num_positions` positions."""
+def stack(readings: Sequence[base.Reading], at: Floats, since: Floats, num_positions: int) -> Readings:
+    """Return `readings` as arrays with room for `num_positions` positions; an impossible count is unknown."""
     count = len(readings)
     accepted = np.zeros((count, num_positions))
     positions = np.zeros(count, np.int64)
     for row, reading in enumerate(readings):
         if reading.accepted:
-            positions[row] = len(reading.accepted)
-            accepted[row, : len(reading.accepted)] = reading.accepted
+            positions[row] = min(len(reading.accepted), num_positions)
+            accepted[row, : positions[row]] = reading.accepted[:num_positions]
     facts = np.array(
-        [(reading.num_speculative_tokens, reading.evidence, reading.started_at, reading.created_at) for reading in readings],
-    ).reshape(count, 4)
+        [
+            (
+                reading.num_speculative_tokens,
+                reading.evidence,
+                reading.started_at,
+                reading.created_at,
+                reading.mean_acceptance_length,
+                reading.window_drafts,
+                reading.running,
+                reading.resolution,
+            )
+            for reading in readings
+        ],
+    ).reshape(count, 8)
+    counters = np.array([reading.counters for reading in readings]).reshape(count, base.NUM_COUNTERS)
+    possible: Booleans = np.logical_and.reduce(_is_possible(accepted), axis=1)
     return Readings(
         at=at,
-        counters=np.array([reading.counters for reading in readings]).reshape(count, base.NUM_COUNTERS),
-        accepted=accepted,
-        positions=positions,
+        counters=np.where(_is_possible(counters), counters, np.nan),
+        accepted=np.where(possible[:, None], accepted, 0.0),
+        positions=np.where(possible, positions, 0),
         num_speculative_tokens=facts[:, 0].astype(np.int64),
         evidence=facts[:, 1].astype(np.int64),
         started_at=facts[:, 2],
         created_at=facts[:, 3],
         since=since,
-        new_regime=new_regime,
+        gauge=facts[:, 4],
+        window_drafts=facts[:, 5],
+        running=facts[:, 6],
+        resolution=facts[:, 7],
     )
 
 
-def between(state: npt.NDArray[np.void], rows: npt.NDArray[np.intp], now: Readings) -> tuple[Counts, Integers]:
-    """Return the counts since the last reading and the `Outcome` of each reading; `state` is changed in place.
+def _is_possible(values: Floats) -> Booleans:
+    return (values >= 0.0) & (values < LARGEST)
+
+
+def between(
+    state: npt.NDArray[np.void], rows: npt.NDArray[np.intp], now: Readings
+) -> tuple[Counts, Integers]:
+    """Return the counts since the last reading and the `Outcome` of each; `state` is changed in place.
 
     `state` holds the streams' rows in the order of `rows`; the counts hold those of them that were counted.
     """
@@ -148,16 +188,24 @@ def between(state: npt.NDArray[np.void], rows: npt.NDArray[np.intp], now: Readin
     outcome[~first & (now.at == before)] = Outcome.DUPLICATE
     outcome[~first & (now.at < before)] = Outcome.LATE
 
-    reported = np.arange(now.accepted.shape[1]) < now.positions[:, None]
-    restarted, held = _restarts(state, now, reported)
+    switched = ~first & implied.switched(state, now)
+    if switched.any():
+        _forget(state, switched)
+        outcome[switched & (outcome == Outcome.COUNTED)] = Outcome.BASE
+    outcome[(outcome == Outcome.COUNTED) & implied.unresolved(state, now)] = Outcome.WAITING
+    restarted, held = _restarts(state, now)
+    now = _whole(state, now, restarted)
+    reported = _reported(now)
     held &= outcome == Outcome.COUNTED
     outcome[held] = Outcome.HELD
-    state["held"] = np.where(held, state["held"] + 1, np.where(outcome == Outcome.COUNTED, 0, state["held"]))
     counted = outcome == Outcome.COUNTED
+    state["held"] = np.where(held, state["held"] + 1, np.where(counted, 0, state["held"]))
+    state["held_total"] = np.where(held, _total(now), state["held_total"])
     restarted &= counted
     state["restarts"] += restarted
 
-    seconds = now.at - np.where(restarted & (now.started_at > before), now.started_at, before)
+    within = (now.started_at > before) & (now.started_at < now.at)
+    seconds = now.at - np.where(restarted & within, now.started_at, before)
     gap = counted & (seconds > GAP_INTERVALS * state["interval"])
     counts = Counts(
         rows=rows,
@@ -170,12 +218,15 @@ def between(state: npt.NDArray[np.void], rows: npt.NDArray[np.intp], now: Readin
         evidence=now.evidence,
         restarted=restarted,
         gap=gap,
-        new_regime=now.new_regime & counted,
+        new_regime=np.zeros(len(rows), bool),
     )
     total = counts.values[:, base.Counter.ACCEPTED_TOKENS]
     np.copyto(total, counts.accepted.sum(1), where=np.isnan(total) & (now.positions > 0))
-    _remember(state, now, counted | (outcome == Outcome.BASE), reported | restarted[:, None])
-    _learn_interval(state, counted & ~restarted & ~gap, seconds)
+    implied.complete(counts.values, state, now, restarted)
+    kept = counted | (outcome == Outcome.BASE)
+    implied.remember(state, now, counts.values[:, base.Counter.GENERATION_TOKENS], kept)
+    _remember(state, now, kept, restarted, reported)
+    _learn_interval(state, counted & ~restarted, seconds)
     return (counts if counted.all() else select(counts, counted)), outcome
 
 
@@ -184,21 +235,60 @@ def select(counts: Counts, chosen: Booleans) -> Counts:
     return Counts(*(getattr(counts, field)[chosen] for field in Counts.__slots__))
 
 
-def _restarts(state: npt.NDArray[np.void], now: Readings, reported: Booleans) -> tuple[Booleans, Booleans]:
+def _forget(state: npt.NDArray[np.void], chosen: Booleans) -> None:
+    """Take the last counters out of rows whose engine now counts other things: there is no difference."""
+    state["counters"] = np.where(chosen[:, None], np.nan, state["counters"])
+    state["accepted"] = np.where(chosen[:, None], 0.0, state["accepted"])
+    state["positions"] = np.where(chosen, 0, state["positions"])
+
+
+def _reported(now: Readings) -> Booleans:
+    result: Booleans = np.arange(now.accepted.shape[1]) < now.positions[:, None]
+    return result
+
+
+def _whole(state: npt.NDArray[np.void], now: Readings, restarted: Booleans) -> Readings:
+    """Return `now` with all of speculation's counters unknown in rows where a known one is missing.
+
+    After a restart nothing is missing: a series may come with its first event.
+    """
+    lost = (np.isnan(now.counters) & ~np.isnan(state["counters"]))[:, _SPECULATION].any(1)
+    lost |= (now.positions == 0) & (state["positions"] > 0)
+    lost &= ~restarted
+    if not lost.any():
+        return now
+    counters = now.counters.copy()
+    counters[lost, _SPECULATION] = np.nan
+    accepted = np.where(lost[:, None], 0.0, now.accepted)
+    return replace(now, counters=counters, accepted=accepted, positions=np.where(lost, 0, now.positions))
+
+
+def _restarts(state: npt.NDArray[np.void], now: Readings) -> tuple[Booleans, Booleans]:
     """Return which streams began anew and which readings must be held back."""
-    told = np.zeros(len(state), bool)
-    marked = told.copy()
+    newer = np.zeros(len(state), bool)
+    older, same = newer.copy(), newer.copy()
     for field, value in (("started_at", now.started_at), ("created_at", now.created_at)):
-        change = np.abs(value - state[field])
-        told |= change > SAME_START_SECONDS
-        marked |= change <= SAME_START_SECONDS
+        change = value - state[field]
+        newer |= change > SAME_START_SECONDS
+        older |= change < -SAME_START_SECONDS
+        same |= np.abs(change) <= SAME_START_SECONDS
     last = state["counters"]
-    fell = (now.counters < last).any(1) | ((now.accepted < state["accepted"]) & reported).any(1)
-    if not fell.any():
-        return told, np.zeros(len(state), bool)
+    fell = (now.counters < last).any(1) | ((now.accepted < state["accepted"]) & _reported(now)).any(1)
+    behind = (fell | older) & ~newer
+    if not behind.any():
+        return newer, behind
     far = (now.counters < RESTART_SHARE * last)[:, : base.Counter.FIRST_TOKENS].any(1)
-    believed = (far & ~marked) | (state["held"] > 0)
-    return told | (fell & believed), fell & ~told & ~believed
+    # A page that stands still may be a cached one; a process that works moves.
+    moved = _total(now) != state["held_total"]
+    denied = same | older
+    stays = moved & (state["held"] >= np.where(denied, PATIENT_PAGES, 1))
+    believed = behind & ((far & ~denied) | stays)
+    return newer | believed, behind & ~believed
+
+
+def _total(now: Readings) -> Floats:
+    total: Floats = np.nansum(now.counters, axis=1)
+    return total
 
 
 def _difference(last: Floats, now: Floats, restarted: Booleans, *, new: Booleans) -> Floats:
@@ -207,16 +297,22 @@ def _difference(last: Floats, now: Floats, restarted: Booleans, *, new: Booleans
     return now - np.where(from_zero, 0.0, last)
 
 
-def _remember(state: npt.NDArray[np.void], now: Readings, kept: Booleans, reported: Booleans) -> None:
+def _remember(
+    state: npt.NDArray[np.void], now: Readings, kept: Booleans, restarted: Booleans, reported: Booleans
+) -> None:
     keep = kept[:, None]
+    anew = restarted[:, None]
     state["at"] = np.where(kept, now.at, state["at"])
-    state["counters"] = np.where(keep & ~np.isnan(now.counters), now.counters, state["counters"])
-    state["accepted"] = np.where(keep & reported, now.accepted, state["accepted"])
+    state["counters"] = np.where(keep & (anew | ~np.isnan(now.counters)), now.counters, state["counters"])
+    state["accepted"] = np.where(keep & (anew | reported), now.accepted, state["accepted"])
+    state["positions"] = np.where(kept & (restarted | (now.positions > 0)), now.positions, state["positions"])
     for field, value in (("started_at", now.started_at), ("created_at", now.created_at)):
         state[field] = np.where(kept & ~np.isnan(value), value, state[field])
 
 
 def _learn_interval(state: npt.NDArray[np.void], usable: Booleans, seconds: Floats) -> None:
+    """Follow the usual interval; a gap counts as a little longer than usual, so a new rhythm is learnt."""
     usual = state["interval"]
-    update = np.where(np.isnan(usual), seconds, usual + INTERVAL_MEMORY * (seconds - usual))
+    bounded = np.minimum(seconds, GAP_INTERVALS * usual)
+    update = np.where(np.isnan(usual), seconds, usual + INTERVAL_MEMORY * (bounded - usual))
     state["interval"] = np.where(usable, update, usual)

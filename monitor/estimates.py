@@ -24,8 +24,10 @@ CONFIDENCE_QUANTILE = 1.96  # 95 %, two sides
 REQUEST_SPREAD = 0.3  # standard deviation between requests of accepted tokens per draft, relative
 DRAFTS_PER_REQUEST = 64.0  # where the page does not count requests
 PRIOR_INTERVALS = 4.0  # how many scrape intervals the prior spread is worth
+MOST_INTERVALS_SPANNED = 60.0
 BISECTIONS = 52
 TOLERATED_DRAFT_LENGTH = 0.02  # families of one page may be a step apart
+TOLERATED_DRAFT_TOKENS = 64.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def from_sums(sums: windows.Sums) -> Estimates:
     modelled = 1.0 + coverage * np.where(coverage == 0, 0.0, per_draft)
     tokens_per_step = np.where(np.isnan(delivered), modelled, _ratio(delivered, outputs))
     step_seconds = _step_seconds(counters)
-    finished = counters[:, Counter.OUTPUT_TOKENS] - counters[:, Counter.FINISHED_REQUESTS]
+    finished = counters[:, Counter.OUTPUT_TOKENS] - np.nan_to_num(counters[:, Counter.FINISHED_REQUESTS])
     return Estimates(
         seconds=sums.vectors[:, windows.SECONDS],
         drafts=drafts,
@@ -97,13 +99,17 @@ def from_sums(sums: windows.Sums) -> Estimates:
         step_seconds=step_seconds,
         implied_tpot_seconds=_ratio(step_seconds, tokens_per_step),
         observed_tpot_seconds=_ratio(counters[:, Counter.REQUEST_DECODE_SECONDS], finished),
-        batch_size=_ratio(outputs + np.nan_to_num(counters[:, Counter.FIRST_TOKENS]), counters[:, Counter.ENGINE_STEPS]),
+        batch_size=_ratio(
+            outputs + np.nan_to_num(counters[:, Counter.FIRST_TOKENS]), counters[:, Counter.ENGINE_STEPS]
+        ),
     )
 
 
 def mal_from_alpha(alpha: Floats | float, num_speculative_tokens: int) -> Floats:
     """Return (1 − α^(k+1)) ÷ (1 − α): the tokens per step of a constant conditional acceptance."""
-    return np.asarray(np.power(np.asarray(alpha, float)[..., None], np.arange(num_speculative_tokens + 1)).sum(-1))
+    return np.asarray(
+        np.power(np.asarray(alpha, float)[..., None], np.arange(num_speculative_tokens + 1)).sum(-1)
+    )
 
 
 def alpha_from_mal(mal: Floats, num_speculative_tokens: npt.NDArray[np.int64]) -> Floats:
@@ -126,10 +132,16 @@ def _ratio(numerator: Floats, denominator: Floats) -> Floats:
 
 
 def _num_speculative_tokens(sums: windows.Sums, counters: Floats) -> npt.NDArray[np.int64]:
-    """Return k [N]: the page's, or the draft tokens per draft rounded up (0 where unknown)."""
-    drafted = np.nan_to_num(_ratio(counters[:, Counter.DRAFT_TOKENS], counters[:, Counter.DRAFTS]))
-    known = sums.num_speculative_tokens
-    return np.where(known > 0, known, np.ceil(drafted - TOLERATED_DRAFT_LENGTH).astype(np.int64))
+    """Return k [N]: the page's, or the draft tokens per draft rounded up; 0 where it is unknown.
+
+    Where more was drafted than k allows, the window has drafts of a larger k as well: there is no one k.
+    """
+    drafts, tokens = counters[:, Counter.DRAFTS], counters[:, Counter.DRAFT_TOKENS]
+    drafted = np.nan_to_num(_ratio(tokens, drafts))
+    stated = sums.num_speculative_tokens
+    mixed = tokens > stated * drafts * (1.0 + TOLERATED_DRAFT_LENGTH) + TOLERATED_DRAFT_TOKENS
+    counted = np.ceil(drafted - TOLERATED_DRAFT_LENGTH).astype(np.int64)
+    return np.where(stated > 0, np.where(mixed, 0, stated), counted)
 
 
 def _step_seconds(counters: Floats) -> Floats:
@@ -157,7 +169,9 @@ def _interval(
     shifted = (np.nan_to_num(per_draft) * drafts + 2.0) / (drafts + 4.0)
     weights = 2.0 * np.arange(accepted.shape[1]) + 1.0
     second_moment = np.nan_to_num(accepted * weights).sum(1) / np.maximum(drafts, 1.0)
-    spread = np.where(np.isnan(accepted[:, 0]), shifted * (1.0 + shifted), second_moment - np.nan_to_num(per_draft) ** 2)
+    spread = np.where(
+        np.isnan(accepted[:, 0]), shifted * (1.0 + shifted), second_moment - np.nan_to_num(per_draft) ** 2
+    )
     counting = np.maximum(spread, shifted * (1.0 - np.minimum(shifted, 0.5))) / (drafts + 4.0)
     requests = counters[:, Counter.FIRST_TOKENS]
     requests = np.maximum(np.where(np.isnan(requests), drafts / DRAFTS_PER_REQUEST, requests), 1.0)
@@ -179,7 +193,11 @@ def _interval(
 
 
 def _intervals_per_request(sums: windows.Sums, counters: Floats, requests: Floats) -> Floats:
-    """Return over how many scrape intervals a request spreads, at least 1; neighbours then tell the same."""
+    """Return how many intervals tell what one would if requests did not span them, at least 1.
+
+    A request of random length that spans n intervals on the average makes 2n - 1 of them tell the same.
+    """
     seconds = np.nan_to_num(counters[:, Counter.DECODE_SECONDS]) / requests
     interval = sums.vectors[:, windows.SECONDS] / np.maximum(sums.vectors[:, windows.INTERVALS], 1.0)
-    return 1.0 + np.minimum(seconds / np.maximum(interval, 1e-3), 10.0)
+    spanned = np.minimum(seconds / np.maximum(interval, 1e-3), MOST_INTERVALS_SPANNED)
+    return np.maximum(1.0 + spanned, 2.0 * spanned)

@@ -182,7 +182,10 @@ def as_json(event: Event) -> dict[str, object]:
             "benefit_lost_ratio": number(event.cost.benefit_lost_ratio),
         },
         "positions": list(event.positions),
-        "causes": [{"cause": cause.cause, "weight": cause.weight, "evidence": cause.evidence} for cause in event.causes],
+        "causes": [
+            {"cause": cause.cause, "weight": cause.weight, "evidence": cause.evidence}
+            for cause in event.causes
+        ],
         "facts": list(event.facts),
         "detector": event.detector,
     }

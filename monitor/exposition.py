@@ -1,15 +1,15 @@
 """Reads the wanted samples of an exposition page, and only those.
 
-A page of a serving engine has hundreds of samples of which some twenty matter. The first look at a
-target finds them with one compiled pattern and remembers where each stands (`Layout`). The next look
-walks along that memory: it jumps from one remembered line to the next and reads nothing but numbers.
-The walk is believed only where the page has kept its shape; otherwise the whole page is searched anew.
+A page of a serving engine has hundreds of samples of which some twenty matter. One compiled pattern finds
+their lines. The first look at a target takes the lines apart and remembers what stands before each value
+(`Layout`); where the next page has the same lines, nothing but the numbers is read.
 
 Formats: Prometheus text 0.0.4 and 1.0.0 and OpenMetrics 1.0.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from monitor.scrapes import FailureReason
 
 SHOWN_CHARACTERS = 80
+ESCAPED = {"n": "\n", '"': '"', "\\": "\\"}
 
 _NAME = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(
@@ -28,10 +29,16 @@ _LABEL = re.compile(
     rb'(?:=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*)?(,|\})',
     re.DOTALL,
 )
+_BLANKS = b" \t"
 _EMPTY_LABELS = re.compile(rb"[ \t]*\}")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ANY_LINE = re.compile(rb'\n(?:#[ \t]*(?:HELP|TYPE|EOF|UNIT)\b|[a-zA-Z_:][^ \t{\n]*(?:\{[^\n]*\})?[ \t]+[-+0-9.NI]|\{[ \t]*"[^"\n]*"[ \t]*[,}])')
-_INDENT = re.compile(rb"\n[ \t]+")
+_ANY_LINE = re.compile(
+    rb"\n(?:"
+    rb"#[ \t]*(?:HELP|TYPE|EOF|UNIT)\b"
+    rb"|[ \t]*[a-zA-Z_:][^ \t{\n]*(?:\{[^\n]*\})?[ \t]+[-+0-9.NI]"
+    rb'|\{[ \t]*"[^"\n]*"[ \t]*[,}]'
+    rb")",
+)
 
 
 class RefusedPageError(Exception):
@@ -60,27 +67,31 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A wanted line that could not be read: its number (from 1), its beginning and what was expected."""
+    """A wanted line that could not be read: its number (from 1), its beginning and what was expected.
+
+    `located` tells a line whose series is known, only its value is not, from one that says neither.
+    """
 
     line_number: int
     line: str
     expected: str
+    located: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Which wanted series a page has, in order, and what stands before each value."""
+    """Which wanted series a page has, in order, and what stands before each value.
+
+    `prefixes` is empty where the next page must be taken apart as well: a line of this one was odd.
+    """
 
     series: tuple[Series, ...]
     prefixes: tuple[bytes, ...] = ()
-    adjacent: tuple[bool, ...] = ()
-    followers: tuple[int, ...] = ()
-    newlines: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The wanted samples of one page: `values[i]` belongs to `layout.series[i]`."""
+    """The wanted samples of one page: `values[i]` is that of `layout.series[i]`, NaN where unreadable."""
 
     layout: Layout
     values: Sequence[float]
@@ -94,84 +105,72 @@ class Page:
 def read(body: bytes, wanted: frozenset[str], layout: Layout | None = None) -> Page:
     """Return the samples of `body` whose names are `wanted`.
 
-    `layout` is that of the last page of the same target; with it a page of the same shape is read about
+    `layout` is that of the last page of the same target; with it a page with the same lines is read about
     four times faster. Raises RefusedPageError where the body is no exposition page at all.
     """
-    if layout is not None and layout.newlines >= 0:
-        values = _walk(body, layout)
+    text = b"\n" + body
+    if layout is not None and layout.prefixes:
+        values = _reread(text, wanted, layout)
         if values is not None:
             return Page(layout, values)
-    return _search(body, wanted)
+    return _search(text, wanted)
 
 
-def _walk(body: bytes, layout: Layout) -> list[float] | None:
-    """Return the values at the remembered places, None where the page has another shape."""
-    if body.count(b"\n") != layout.newlines:
+def _reread(text: bytes, wanted: frozenset[str], layout: Layout) -> list[float] | None:
+    """Return the values of a page with the remembered lines, None where the page has others."""
+    lines = _pattern(wanted).findall(text)
+    if len(lines) != len(layout.prefixes):
         return None
-    find = body.find
     values = []
-    position = 0
     try:
-        for prefix, adjacent, follower in zip(layout.prefixes, layout.adjacent, layout.followers, strict=True):
-            start = find(prefix, position)
-            if start < 0 or (start == position) is not adjacent:
+        for line, prefix in zip(lines, layout.prefixes, strict=True):
+            if not line.startswith(prefix):
                 return None
-            start += len(prefix)
-            position = find(b"\n", start)
-            if position < 0 or body[position + 1] != follower:
-                return None
-            values.append(float(body[start:position]))
-    except (ValueError, IndexError):
+            values.append(float(line[len(prefix) :]))
+    except ValueError:
         return None
     return values
 
 
-def _search(body: bytes, wanted: frozenset[str]) -> Page:
-    text = b"\n" + body
-    if b"\n " in text or b"\n\t" in text:
-        text = _INDENT.sub(b"\n", text)
+def _search(text: bytes, wanted: frozenset[str]) -> Page:
+    """Return the samples of a page of any shape; `text` is the page after a line feed."""
     series: list[Series] = []
     values: list[float] = []
+    prefixes: list[bytes] = []
     problems: list[Problem] = []
-    places: list[tuple[int, int, bytes]] = []
+    lines = 0
     for match in _pattern(wanted).finditer(text):
-        line = match.group(0)[1:]
+        lines += 1
+        line = match.group()[1:].lstrip(_BLANKS)
+        if not _is_wanted(line, wanted):
+            continue
+        located = False
         try:
             name, labels, after = _identity(line)
             if name not in wanted:
                 continue
+            located = True
             value = _number(line[after:])
         except ValueError as error:
-            if line[:1] == b"{":
-                continue
             number = text.count(b"\n", 0, match.start() + 1)
-            problems.append(Problem(number, _shown(line), str(error)))
-            continue
+            problems.append(Problem(number, _shown(line), str(error), located))
+            if not located:
+                continue
+            value = math.nan
         series.append(Series(name, labels))
         values.append(value)
-        places.append((match.start(), match.end(), b"\n" + line[:after]))
+        prefixes.append(b"\n" + line[:after])
     if not series:
-        refuse_unless_exposition(body)
-    return Page(_layout(text, body, series, places, exact=not problems), values, tuple(problems))
-
-
-def _layout(text: bytes, body: bytes, series: list[Series], places: list[tuple[int, int, bytes]], *, exact: bool) -> Layout:
-    """Return the memory of where the samples stand; one that cannot be walked where a line was odd."""
-    walkable = exact and bool(places) and places[0][0] > 0 and len(text) == len(body) + 1
-    if not walkable or any(end + 1 >= len(text) for _, end, _ in places):
-        return Layout(tuple(series))
-    ends = [0] + [end for _, end, _ in places]
-    return Layout(
-        series=tuple(series),
-        prefixes=tuple(prefix for _, _, prefix in places),
-        adjacent=tuple(start == end for (start, _, _), end in zip(places, ends, strict=False)),
-        followers=tuple(text[end + 1] for _, end, _ in places),
-        newlines=body.count(b"\n"),
-    )
+        refuse_unless_exposition(text[1:])
+    same_again = lines == len(prefixes) and not problems
+    return Page(Layout(tuple(series), tuple(prefixes) if same_again else ()), values, tuple(problems))
 
 
 def unreadable(body: bytes) -> tuple[Problem, ...]:
-    """Return every line of the page, wanted or not, that is neither a sample nor a comment. Slow: for people."""
+    """Return every line of the page, wanted or not, that is neither a sample nor a comment.
+
+    For people who look at one page: it reads all of it.
+    """
     problems = []
     for number, raw in enumerate(body.split(b"\n"), 1):
         line = raw.strip()
@@ -182,6 +181,14 @@ def unreadable(body: bytes) -> tuple[Problem, ...]:
         except ValueError as error:
             problems.append(Problem(number, _shown(line), str(error)))
     return tuple(problems)
+
+
+def _is_wanted(line: bytes, wanted: frozenset[str]) -> bool:
+    """Return whether a line without its indentation says that it is of a wanted name."""
+    if line[:1] == b"{":
+        return any(b'"' + name.encode() + b'"' in line for name in wanted)
+    match = _NAME.match(line)
+    return match is not None and match.group().decode() in wanted
 
 
 def _identity(line: bytes) -> tuple[str, tuple[tuple[str, str], ...], int]:
@@ -233,7 +240,7 @@ def _labels(line: bytes, position: int) -> tuple[tuple[tuple[str, str], ...], in
 
 def _number(rest: bytes) -> float:
     """Return the value from what follows the labels; a time stamp and an exemplar may follow it."""
-    fields = rest.split(b"#", 1)[0].split()
+    fields = rest.split(b" # ", 1)[0].split()
     if not fields or len(fields) > 2:  # noqa: PLR2004 - value and time stamp
         msg = "expected a value, then at most a time stamp"
         raise ValueError(msg)
@@ -251,14 +258,17 @@ def _unescape(value: bytes) -> str:
     text = value.decode("utf-8", "replace")
     if "\\" not in text:
         return text
-    return _ESCAPE.sub(lambda match: {"n": "\n", '"': '"', "\\": "\\"}.get(match.group(1), match.group(0)), text)
+    return _ESCAPE.sub(lambda match: ESCAPED.get(match.group(1), match.group(0)), text)
 
 
 @lru_cache(maxsize=256)
 def _pattern(wanted: frozenset[str]) -> re.Pattern[bytes]:
-    """Return a pattern for lines of the wanted names; names become a tree, so that one pass is enough."""
+    """Return a pattern for the lines of the wanted names, the indented ones and those that begin with a brace.
+
+    The names become a tree, so that one pass over the page is enough.
+    """
     tree = _tree(sorted(name.encode() for name in wanted))
-    return re.compile(rb"\n(?:" + tree + rb"(?=[ \t{])|\{)[^\n]*")
+    return re.compile(rb"\n(?:" + tree + rb"(?=[ \t{])|[ \t{])[^\n]*")
 
 
 def _tree(names: list[bytes]) -> bytes:
@@ -271,7 +281,9 @@ def _tree(names: list[bytes]) -> bytes:
         shared = group[0]
         while any(not name.startswith(shared) for name in group):
             shared = shared[:-1]
-        branches.append(re.escape(shared) + (_tree([name[len(shared) :] for name in group]) if len(group) > 1 else b""))
+        branches.append(
+            re.escape(shared) + (_tree([name[len(shared) :] for name in group]) if len(group) > 1 else b"")
+        )
     optional = b"?" if b"" in names else b""
     return b"(?:" + b"|".join(branches) + b")" + optional
 

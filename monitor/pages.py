@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from monitor import engines, exposition
-from monitor.engines.base import Unsupported
+from monitor.engines.base import UNKNOWN, Counter, Reading, Unsupported
 from monitor.scrapes import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from monitor.engines.base import Reader, Reading
+    from monitor.engines.base import Reader
     from monitor.exposition import Layout, Problem
 
 STATS_OFF = "expected its serving metrics; are they switched off there?"
@@ -50,13 +50,18 @@ def read(memory: Memory, body: bytes, beside: Mapping[str, bytes]) -> Look:
         return Look(failure=Failure(error.reason, error.detail))
     if page is None or memory.reader is None or memory.schema is None:
         return Look(failure=Failure("unrecognised", engines.why_unrecognised(body)))
+    for path in memory.schema.engine.beside:
+        memory.beside.pop(path, None)  # read with every page: an old answer does not belong to this one
     if beside:
         memory.beside.update(beside)
     readings = memory.reader(page.values, memory.beside)
     if not readings:
-        return Look(failure=Failure("unrecognised", f"a page of {memory.schema.engine.name} without one stream: {STATS_OFF}"))
+        detail = f"a page of {memory.schema.engine.name} without one stream: {STATS_OFF}"
+        return Look(failure=Failure("unrecognised", detail), problems=page.problems)
     if isinstance(readings, Unsupported):
         return Look(failure=Failure("unsupported", readings.detail), problems=page.problems)
+    if not all(problem.located for problem in page.problems):
+        readings = tuple(_without_speculation(reading) for reading in readings)
     return Look(readings, problems=page.problems, duplicates=memory.duplicates)
 
 
@@ -64,7 +69,7 @@ def _page(memory: Memory, body: bytes) -> exposition.Page | None:
     """Return the page read with the remembered schema, or with the one it is recognised by now."""
     if memory.schema is not None:
         page = exposition.read(body, memory.schema.wanted, memory.layout)
-        if page.values or page.problems:
+        if page.layout is memory.layout or memory.schema == engines.recognise(body):
             _learn(memory, page)
             return page
     exposition.refuse_unless_exposition(body)
@@ -74,6 +79,17 @@ def _page(memory: Memory, body: bytes) -> exposition.Page | None:
     page = exposition.read(body, memory.schema.wanted)
     _learn(memory, page)
     return page
+
+
+def _without_speculation(reading: Reading) -> Reading:
+    """Return a reading of a page on which a line says neither its series nor its value.
+
+    What is missing cannot be told from what is not there: k would seem to have changed, or a position to
+    have lost its tokens. The next whole page counts for both.
+    """
+    unknown = (UNKNOWN,) * (Counter.ACCEPTED_TOKENS + 1)
+    counters = (*unknown, *reading.counters[len(unknown) :])
+    return replace(reading, counters=counters, accepted=(), num_speculative_tokens=0)
 
 
 def _learn(memory: Memory, page: exposition.Page) -> None:

@@ -7,12 +7,12 @@ events do not depend on the grouping, because no stage lets one row of the array
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import attribution, deltas, detectors, estimates, events, pages, quality, streams, windows
+from monitor import attribution, deltas, detectors, estimates, events, pages, quality, streams, table, windows
 from monitor.attribution import Mark
 from monitor.engines.base import Counter
 from monitor.events import Cost, Event, StreamKey
@@ -84,7 +84,6 @@ class _News:
     at: float
     since: float
     reading: Reading
-    new_regime: bool
 
 
 def begin(plan: Plan) -> State:
@@ -97,8 +96,7 @@ def step(plan: Plan, state: State, scrapes: Sequence[Scrape]) -> Step:
     observations: list[Observation] = []
     found: list[Event] = []
     for batch in _rounds(scrapes):
-        news, switched = _read(plan, state, batch)
-        found += switched
+        news = _read(state, batch)
         if news:
             observation, raised = _judge(plan, state, news)
             observations.append(observation)
@@ -120,12 +118,12 @@ def _rounds(scrapes: Sequence[Scrape]) -> Iterator[Sequence[Scrape]]:
         yield batch
 
 
-def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> tuple[list[_News], list[Event]]:
-    """Return the readings of a round, with rows for streams that are new, and the events of switching off."""
+def _read(state: State, batch: Sequence[Scrape]) -> list[_News]:
+    """Return the readings of a round, each with its stream's row; streams that are new get one."""
     found: list[tuple[StreamKey, float, float, Reading]] = []
     for scrape in batch:
         target = state.targets.setdefault(scrape.target, TargetState())
-        since = target.good_at if scrape.readings is None else math.nan
+        since = target.good_at if scrape.readings is None and target.good_at <= scrape.at else math.nan
         found += [
             (StreamKey(scrape.target, reading.model_name, reading.replica), scrape.at, since, reading)
             for reading in _look(target, scrape)
@@ -133,19 +131,7 @@ def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> tuple[list[_News
     fresh = [key for key in dict.fromkeys(key for key, _, _, _ in found) if key not in state.rows]
     if fresh:
         state.add(fresh)
-    news = []
-    switched = []
-    for key, at, since, reading in found:
-        row = state.rows[key]
-        identity = state.identities[row]
-        changed = _identify(plan.declared.get(key.target), identity, reading, at)
-        if identity.engine == "":
-            memory = state.targets[key.target].memory
-            identity.engine = memory.schema.engine.name if memory.schema else "counters"
-        if state.status["speculating"][row] and not reading.speculating:
-            switched.append(_switched_off(state, row, at))
-        news.append(_News(row, at, since, reading, changed))
-    return news, switched
+    return [_News(state.rows[key], at, since, reading) for key, at, since, reading in found]
 
 
 def _look(target: TargetState, scrape: Scrape) -> tuple[Reading, ...]:
@@ -164,16 +150,39 @@ def _look(target: TargetState, scrape: Scrape) -> tuple[Reading, ...]:
     if look.failure is not None:
         target.failures[look.failure.reason] = target.failures.get(look.failure.reason, 0) + 1
     else:
-        target.good_at = scrape.at
+        target.good_at = scrape.at if math.isnan(target.good_at) else max(target.good_at, scrape.at)
     for check, count in (("unreadable_line", len(look.problems)), ("duplicate_series", look.duplicates)):
         if count:
-            target.problems[check] = target.problems.get(check, 0) + count  # type: ignore[index]
+            target.problems[check] = target.problems.get(check, 0) + count
     return look.readings
+
+
+def _recognise(
+    plan: Plan, state: State, news: Sequence[_News], believed: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.bool_], list[Event]]:
+    """Return which readings belong to a new regime, and the events of speculation switched off.
+
+    Pages that are not believed (late, torn, of a process on its way out) say nothing of the configuration.
+    """
+    changed = np.zeros(len(news), bool)
+    switched = []
+    for index in np.flatnonzero(believed).tolist():
+        row, at, reading = news[index].row, news[index].at, news[index].reading
+        identity = state.identities[row]
+        target = identity.key.target
+        changed[index] = _identify(plan.declared.get(target), identity, reading, at)
+        if identity.engine == "":
+            memory = state.targets[target].memory
+            identity.engine = memory.schema.engine.name if memory.schema else "counters"
+        drafted = not math.isnan(state.status["drafts_at"][row])
+        if drafted and state.status["speculating"][row] and not reading.speculating:
+            switched.append(_switched_off(state, row, at))
+    return changed, switched
 
 
 def _identify(declared: Declared | None, identity: Identity, reading: Reading, at: float) -> bool:
     """Return whether the reading belongs to another regime than the last one; marks what changed."""
-    seen = (reading.num_speculative_tokens, reading.engine_version, reading.config, reading.facts)
+    seen = (reading.num_speculative_tokens, reading.engine_version, reading.config, reading.facts, declared)
     if seen == identity.seen:
         return False
     first = not identity.seen
@@ -182,7 +191,8 @@ def _identify(declared: Declared | None, identity: Identity, reading: Reading, a
     config = {"draft_model": declared.draft_model, "method": declared.method} | dict(reading.config)
     tokens = reading.num_speculative_tokens or declared.num_speculative_tokens
     changes: list[tuple[attribution.MarkKind, str, str, str]] = [
-        (REGIME_MARKS.get(name, "config"), name, identity.config.get(name, ""), value) for name, value in config.items()
+        (REGIME_MARKS.get(name, "config"), name, identity.config.get(name, ""), value)
+        for name, value in config.items()
     ]
     changes.append(("engine_version", "engine version", identity.engine_version, reading.engine_version))
     before = str(identity.num_speculative_tokens or "")
@@ -207,58 +217,64 @@ def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation
     if width > state.num_positions:
         state.widen(width)
     rows = np.array([each.row for each in news], np.intp)
-    ledger = state.ledger[rows]
+    ledger = table.take(state.ledger, rows)
     readings = deltas.stack(
         [each.reading for each in news],
         np.array([each.at for each in news]),
         np.array([each.since for each in news]),
-        np.array([each.new_regime for each in news]),
         min(state.num_positions, MOST_POSITIONS),
     )
     counts, outcome = deltas.between(ledger, rows, readings)
-    state.ledger[rows] = ledger
+    table.put(state.ledger, rows, ledger)
+    changed, switched = _recognise(plan, state, news, outcome <= deltas.Outcome.BASE)
+    counts = replace(counts, new_regime=changed[outcome == deltas.Outcome.COUNTED])
     _note_status(state, news, rows, outcome)
     if len(counts.rows) == 0:
-        return Observation(counts, detectors.step(plan.detection, state.watch[counts.rows], counts)), []
-    sums = state.sums[counts.rows]
+        return Observation(counts, detectors.step(plan.detection, state.watch[counts.rows], counts)), switched
+    sums = table.take(state.sums, counts.rows)
     windows.add(sums, counts, plan.windows)
-    state.sums[counts.rows] = sums
-    watch = state.watch[counts.rows]
+    table.put(state.sums, counts.rows, sums)
+    watch = table.take(state.watch, counts.rows)
     findings = detectors.step(plan.detection, watch, counts)
-    state.watch[counts.rows] = watch
+    table.put(state.watch, counts.rows, watch)
     _note_findings(state, counts, findings)
-    return Observation(counts, findings), [_raise(plan, state, counts, alarm) for alarm in findings.alarms]
+    raised = [_raise(plan, state, counts, alarm) for alarm in findings.alarms]
+    return Observation(counts, findings), [*switched, *raised]
 
 
-def _note_status(state: State, news: Sequence[_News], rows: npt.NDArray[np.intp], outcome: npt.NDArray[np.int64]) -> None:
+def _note_status(
+    state: State, news: Sequence[_News], rows: npt.NDArray[np.intp], outcome: npt.NDArray[np.int64]
+) -> None:
     good = outcome <= deltas.Outcome.BASE
-    status = state.status[rows]
+    status = table.take(state.status, rows)
     at = np.array([each.at for each in news])
     status["last_at"] = np.where(good, at, status["last_at"])
     status["first_at"] = np.where(np.isnan(status["first_at"]), at, status["first_at"])
     status["speculating"] = np.where(good, [each.reading.speculating for each in news], status["speculating"])
     status["running"] = np.where(good, [each.reading.running for each in news], status["running"])
     status["decreases"] += outcome == deltas.Outcome.HELD
-    state.status[rows] = status
+    table.put(state.status, rows, status)
 
 
 def _note_findings(state: State, counts: deltas.Counts, findings: Findings) -> None:
-    status = state.status[counts.rows]
-    for name in ("score_down", "score_up", "baseline_mal", "condition"):
+    status = table.take(state.status, counts.rows)
+    for name in ("score_down", "score_up", "baseline_mal", "baseline_conditional", "condition"):
         status[name] = getattr(findings, name)
     drafts = counts.values[:, Counter.DRAFTS]
     tokens = counts.values[:, Counter.GENERATION_TOKENS]
-    status["tokens_at"] = np.where((tokens > 0) | (np.isnan(tokens) & (drafts > 0)), counts.at, status["tokens_at"])
+    status["tokens_at"] = np.where(
+        (tokens > 0) | (np.isnan(tokens) & (drafts > 0)), counts.at, status["tokens_at"]
+    )
     status["drafts_at"] = np.where(drafts > 0, counts.at, status["drafts_at"])
     status["violations"] += quality.violations(counts)
-    state.status[counts.rows] = status
+    table.put(state.status, counts.rows, status)
     for index in np.flatnonzero(counts.restarted):
         text = "the engine restarted: its counters began anew"
         streams.remember(state.identities[counts.rows[index]], Mark(float(counts.at[index]), "restart", text))
 
 
 def _raise(plan: Plan, state: State, counts: deltas.Counts, alarm: Alarm) -> Event:
-    """Return the event that an alarm opens, changes or closes, and keep it with the stream while it is open."""
+    """Return the event that an alarm opens, changes or closes; the stream keeps it while it is open."""
     row = int(counts.rows[alarm.index])
     identity = state.identities[row]
     before, after = windows.around(state.sums[row : row + 1], alarm.change_point_at, plan.windows)

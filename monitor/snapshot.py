@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
 import monitor
-from monitor import estimates, events, metrics, quantities, streams, summaries, windows
+from monitor import estimates, events, history, metrics, quantities, streams, summaries, windows
+from monitor.sources import targets
 from monitor.web import view
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from monitor.textformat import Family
 
 ENOUGH_DRAFTS = 200
+LABELS_KEPT = 20_000
 DIRECTIONS = {"improvement": "up", "regime_change": "none", "speculation_off": "none"}
 SEVERITIES = ("critical", "warning", "info")
 
@@ -90,7 +91,9 @@ class Snapshot:
 
     def history(self, stream_id: str, start: float, end: float) -> Sequence[view.Bucket]:
         """The buckets of a stream between two times, oldest first."""
-        return [_bucket(row) for row in self._facts.store.history(stream_id, start, end)]
+        kept = self._facts.store.history(stream_id, start, end)
+        made = estimates.from_sums(history.as_sums(kept))
+        return [_bucket(bucket, made, row) for row, bucket in enumerate(kept)]
 
     def targets(self) -> Sequence[view.TargetView]:
         """All scrape targets, those that were never scraped too."""
@@ -126,8 +129,14 @@ class Snapshot:
     def _streams(self) -> list[view.StreamView]:
         facts = self._facts
         with facts.lock:
-            over = [summaries.over_window(facts.plan, facts.state, window, self.now) for window in range(len(facts.plan.windows))]
-            return [_stream(facts, row, [records[row] for records in over]) for row in range(len(facts.state.identities))]
+            over = [
+                summaries.over_window(facts.plan, facts.state, window, self.now)
+                for window in range(len(facts.plan.windows))
+            ]
+            return [
+                _stream(facts, row, [records[row] for records in over])
+                for row in range(len(facts.state.identities))
+            ]
 
 
 def _stream(facts: Facts, row: int, records: Sequence[summaries.Record]) -> view.StreamView:
@@ -144,7 +153,9 @@ def _stream(facts: Facts, row: int, records: Sequence[summaries.Record]) -> view
         replica=identity.key.replica,
         state=record["state"],  # type: ignore[arg-type]
         estimate=record,
-        state_reason=target.failure.detail if record["state"] in ("stale", "unsupported") and target.failure else "",
+        state_reason=target.failure.detail
+        if record["state"] in ("stale", "unsupported") and target.failure
+        else "",
         state_since=events.number(since),
         engine=identity.engine,
         engine_version=identity.engine_version,
@@ -153,12 +164,20 @@ def _stream(facts: Facts, row: int, records: Sequence[summaries.Record]) -> view
         num_speculative_tokens=identity.num_speculative_tokens,
         regime=str(identity.regimes),
         baseline_mal=events.number(status["baseline_mal"]),
-        baseline_conditional=identity.event.before.conditional if identity.event else (),
+        baseline_conditional=_baseline_conditional(status),
         score_down=events.number(status["score_down"]),
         score_up=events.number(status["score_up"]),
         last_good_at=events.number(status["last_at"]),
         open_event=open_event,
         benefit_lost_ratio=events.number(identity.event.cost.benefit_lost_ratio) if identity.event else None,
+    )
+
+
+def _baseline_conditional(status: np.void) -> tuple[float | None, ...]:
+    """Return the baseline of each position that has one; the last stands for all later positions."""
+    values = [events.number(value) for value in status["baseline_conditional"]]
+    return tuple(
+        values[: max((index + 1 for index, value in enumerate(values) if value is not None), default=0)]
     )
 
 
@@ -169,7 +188,7 @@ def _drafts(record: summaries.Record) -> float:
 
 def _target(facts: Facts, name: str) -> view.TargetView:
     target = facts.state.targets.get(name)
-    url = without_credentials(facts.urls.get(name, ""))
+    url = targets.shown(facts.urls[name]) if name in facts.urls else ""
     if target is None:
         return view.TargetView(name, url, up=False)
     schema = target.memory.schema
@@ -211,7 +230,7 @@ def _stream_table(facts: Facts, now: float, rows: npt.NDArray[np.intp]) -> metri
     total = windows.total(sums)
     counters = np.where(total.known, total.vectors[:, windows.COUNTERS], np.nan)
     identities = [state.identities[row] for row in rows]
-    blocks = [_labels(identity) for identity in identities]
+    blocks = [_labels(identity.key) for identity in identities]
     drafts, draft_tokens, accepted_tokens = counters[:, 0], counters[:, 1], counters[:, 2]
     return metrics.StreamTable(
         labels=blocks,
@@ -231,7 +250,9 @@ def _stream_table(facts: Facts, now: float, rows: npt.NDArray[np.intp]) -> metri
         score_down=status["score_down"],
         score_up=status["score_up"],
         last_change_at=np.array([identity.last_change_at for identity in identities], float),
-        benefit_lost_ratio=np.array([i.event.cost.benefit_lost_ratio if i.event else math.nan for i in identities], float),
+        benefit_lost_ratio=np.array(
+            [i.event.cost.benefit_lost_ratio if i.event else math.nan for i in identities], float
+        ),
         active=_active(identities),
         changes=_changes(identities),
         violations=_violations(state, rows),
@@ -260,12 +281,16 @@ def _window(name: str, sums: windows.Sums, facts: Facts) -> metrics.WindowTable:
     )
 
 
-def _labels(identity: streams.Identity) -> str:
-    return metrics.stream_labels(identity.key.target, identity.key.model_name, identity.key.replica)
+@lru_cache(maxsize=LABELS_KEPT)
+def _labels(key: events.StreamKey) -> str:
+    return metrics.stream_labels(key.target, key.model_name, key.replica)
+
+
+_info_labels = lru_cache(maxsize=LABELS_KEPT)(metrics.info_labels)
 
 
 def _info(identity: streams.Identity, block: str) -> str:
-    return metrics.info_labels(
+    return _info_labels(
         block,
         engine=identity.engine,
         engine_version=identity.engine_version,
@@ -288,7 +313,9 @@ def _active(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt
 
 def _changes(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
     changes = {
-        (kind, DIRECTIONS.get(kind, "down")): np.zeros(len(identities)) for kind in view.EVENT_KINDS if kind != "data_quality"
+        (kind, DIRECTIONS.get(kind, "down")): np.zeros(len(identities))
+        for kind in view.EVENT_KINDS
+        if kind != "data_quality"
     }
     for index, identity in enumerate(identities):
         for key, times in identity.change_counts.items():
@@ -304,16 +331,17 @@ def _violations(state: State, rows: npt.NDArray[np.intp]) -> dict[str, npt.NDArr
     return found
 
 
-def _bucket(row: Mapping[str, object]) -> view.Bucket:
-    return view.Bucket(**row)  # type: ignore[arg-type]
-
-
-def without_credentials(url: str) -> str:
-    """Return the URL without user, password and query values."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    host = f"[{host}]" if ":" in host else host
-    netloc = host if parts.port is None else f"{host}:{parts.port}"
-    return urlunsplit((parts.scheme, netloc, parts.path, "…" if parts.query else "", ""))
-
-
+def _bucket(kept: history.Bucket, made: estimates.Estimates, row: int) -> view.Bucket:
+    return view.Bucket(
+        at=kept.at,
+        seconds=kept.seconds,
+        drafts=events.number(kept.drafts),
+        accepted_tokens=events.number(kept.accepted_tokens),
+        mal=events.number(made.mal[row]),
+        mal_low=events.number(made.mal_low[row]),
+        mal_high=events.number(made.mal_high[row]),
+        baseline_mal=events.number(kept.baseline_mal),
+        tokens_per_step=events.number(made.tokens_per_step[row]),
+        step_seconds=events.number(made.step_seconds[row]),
+        state=kept.state,
+    )

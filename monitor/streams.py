@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor import deltas, detectors, pages, quality, table, windows
-from monitor.events import StreamKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +22,21 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from monitor.attribution import Mark
-    from monitor.events import Event
+    from monitor.events import Event, StreamKey
     from monitor.scrapes import Failure
 
-STATES = ("warming", "ok", "drifting", "collapsed", "improved", "idle", "off", "silent", "stale", "unsupported")
+STATES = (
+    "warming",
+    "ok",
+    "drifting",
+    "collapsed",
+    "improved",
+    "idle",
+    "off",
+    "silent",
+    "stale",
+    "unsupported",
+)
 CHECKS = (*quality.IDENTITIES, "counter_decrease", "duplicate_series", "unreadable_line")
 FIRST_POSITIONS = 8
 MOST_POSITIONS = 128
@@ -41,6 +51,7 @@ STATUS = np.dtype(
         ("speculating", "?"),
         ("running", "f8"),
         ("baseline_mal", "f8"),
+        ("baseline_conditional", "f8", detectors.POSITIONS),
         ("score_down", "f8"),
         ("score_up", "f8"),
         ("condition", "i8"),
@@ -81,7 +92,7 @@ class TargetState:
     good_at: float = math.nan
     duration: float = math.nan
     failure: Failure | None = None
-    problems: dict[quality.Check, int] = field(default_factory=dict)
+    problems: dict[str, int] = field(default_factory=dict)
     rows: set[int] = field(default_factory=set)
 
 
@@ -111,7 +122,15 @@ class State:
         self.sums = table.grow(self.sums, np.zeros(count, self.sums.dtype))
         self.watch = table.grow(self.watch, detectors.allocate(self.watch_plan, count))
         status = np.zeros(count, STATUS)
-        for name in ("first_at", "last_at", "tokens_at", "drafts_at", "running", "baseline_mal"):
+        for name in (
+            "first_at",
+            "last_at",
+            "tokens_at",
+            "drafts_at",
+            "running",
+            "baseline_mal",
+            "baseline_conditional",
+        ):
             status[name] = np.nan
         self.status = table.grow(self.status, status)
 

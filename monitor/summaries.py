@@ -59,7 +59,9 @@ def totals(plan: Plan, state: State) -> list[Record]:
         | _life(state, row)
         for row in range(len(state.identities))
     ]
-    return records + [_without_stream(state, name) for name, target in state.targets.items() if not target.rows]
+    return records + [
+        _without_stream(state, name) for name, target in state.targets.items() if not target.rows
+    ]
 
 
 def _last_looks(state: State) -> npt.NDArray[np.float64]:
@@ -67,7 +69,9 @@ def _last_looks(state: State) -> npt.NDArray[np.float64]:
     return np.array([state.targets[identity.key.target].last_at for identity in state.identities], float)
 
 
-def _estimate(state: State, made: Estimates, codes: Sequence[int] | npt.NDArray[np.int64], row: int) -> Record:
+def _estimate(
+    state: State, made: Estimates, codes: Sequence[int] | npt.NDArray[np.int64], row: int
+) -> Record:
     identity, status = state.identities[row], state.status[row]
     positions = int(np.isfinite(made.accepted[row]).sum())
     return {
@@ -111,8 +115,10 @@ def violations(state: State, row: int) -> dict[str, int]:
     """Return how often each data-quality check failed for a stream, checks that never did left out."""
     identity, status = state.identities[row], state.status[row]
     target = state.targets[identity.key.target]
-    found = dict(zip(streams.CHECKS, (*status["violations"].tolist(), int(status["decreases"])), strict=False))
-    found |= {str(check): times for check, times in target.problems.items()}
+    found = dict(
+        zip(streams.CHECKS, (*status["violations"].tolist(), int(status["decreases"])), strict=False)
+    )
+    found |= target.problems
     return {check: int(times) for check, times in found.items() if times}
 
 

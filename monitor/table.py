@@ -22,6 +22,22 @@ def grow(table: npt.NDArray[np.void], fresh: npt.NDArray[np.void]) -> npt.NDArra
     return np.concatenate((table, fresh))
 
 
+def take(table: npt.NDArray[np.void], rows: npt.NDArray[np.intp]) -> npt.NDArray[np.void]:
+    """Return the rows to work on: a single one as it stands, several as a copy that `put` writes back.
+
+    Rows are moved as plain bytes: numpy copies a record with fields within fields twenty times slower.
+    """
+    if len(rows) == 1:
+        return table[rows[0] : rows[0] + 1]
+    return table.view((np.void, table.dtype.itemsize))[rows].view(table.dtype)
+
+
+def put(table: npt.NDArray[np.void], rows: npt.NDArray[np.intp], part: npt.NDArray[np.void]) -> None:
+    """Write back what `take` returned for the same `rows`."""
+    if len(rows) > 1:
+        table.view((np.void, table.dtype.itemsize))[rows] = part.view((np.void, table.dtype.itemsize))
+
+
 def to_bytes(table: npt.NDArray[np.void]) -> bytes:
     """Return a table as bytes that `from_bytes` reads; the fields' names and types are part of them."""
     buffer = io.BytesIO()
@@ -43,5 +59,5 @@ def widen(table: npt.NDArray[np.void], dtype: np.dtype[np.void]) -> npt.NDArray[
     wide = np.zeros(len(table), dtype)
     for name in dtype.names or ():
         field = table[name]
-        wide[name][..., : field.shape[-1]] = field if field.ndim > 1 else field
+        wide[name][..., : field.shape[-1]] = field
     return wide

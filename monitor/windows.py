@@ -55,7 +55,7 @@ def dtype(num_windows: int, num_positions: int) -> np.dtype[np.void]:
 
 
 def add(state: npt.NDArray[np.void], counts: deltas.Counts, lengths: tuple[float, ...]) -> None:
-    """Add `counts` to the rows of `state` (in the same order) in place; `lengths` of the windows in seconds."""
+    """Add `counts` to the rows of `state` (in the same order) in place; `lengths` in seconds."""
     vectors = _vectors(counts)
     state["last"] = vectors
     state["total"] += vectors
@@ -98,7 +98,13 @@ def _vectors(counts: deltas.Counts) -> Floats:
     drafts = values[:, base.Counter.DRAFTS]
     accepted = values[:, base.Counter.ACCEPTED_TOKENS]
     head = np.stack(
-        (np.nan_to_num(counts.seconds), (drafts > 0) * 1.0, drafts * drafts, accepted * accepted, drafts * accepted),
+        (
+            np.nan_to_num(counts.seconds),
+            (drafts > 0) * 1.0,
+            drafts * drafts,
+            accepted * accepted,
+            drafts * accepted,
+        ),
         axis=1,
     )
     return np.concatenate((head, values, counts.accepted), axis=1)
@@ -121,7 +127,9 @@ def around(row: npt.NDArray[np.void], change_at: float, lengths: tuple[float, ..
     longest ring; the slot that holds the change belongs to neither where others are there.
     """
     order = sorted(range(len(lengths)), key=lambda window: lengths[window])
-    finest = next((w for w in order if row["slot"][0, w] - change_at // (lengths[w] / SLOTS) < SLOTS - 1), order[-1])
+    finest = next(
+        (w for w in order if row["slot"][0, w] - change_at // (lengths[w] / SLOTS) < SLOTS - 1), order[-1]
+    )
     after = _part(row, finest, change_at // (lengths[finest] / SLOTS), later=True)
     before = _part(row, order[-1], change_at // (lengths[order[-1]] / SLOTS), later=False)
     if not before.vectors[0, INTERVALS]:

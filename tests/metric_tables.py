@@ -38,32 +38,20 @@ def stream_table(
         metrics.stream_labels(f"vllm-{row:04d}.serving:8000", "meta-llama/Llama-3.3-70B-Instruct", "0")
         for row in range(streams)
     ]
-    info = [
-        metrics.info_labels(
-            block,
-            engine="vllm",
-            engine_version="0.32.0",
-            draft_model="yuhuili/EAGLE3-LLaMA3.3-Instruct-70B",
-            method="eagle3",
-            num_speculative_tokens=positions,
-            regime="9f2c41d0",
-        )
-        for block in labels
-    ]
     drafts = rng.integers(10_000, 90_000_000, streams).astype(np.float64)
     conditional = rng.uniform(0.5, 0.9, (streams, positions))
     marginal = np.cumprod(conditional, axis=1, dtype=np.float64)
     accepted = np.rint(marginal * drafts[:, None])
     return metrics.StreamTable(
         labels=labels,
-        info=info,
+        info=[info_block(block, positions) for block in labels],
         state_names=STATE_NAMES,
         state=np.ones(streams, dtype=np.int64),
         drafts=drafts,
         draft_tokens=drafts * positions,
         accepted_tokens=accepted.sum(axis=1),
         position_accepted_tokens=accepted,
-        window="5m",
+        window=window_names[0],
         windows=[window_table(name, marginal, conditional, rng) for name in window_names],
         baseline_mal=1 + marginal.sum(axis=1),
         score_down=rng.uniform(0, 0.5, streams),
@@ -73,6 +61,19 @@ def stream_table(
         active={("collapse", "critical"): np.zeros(streams)},
         changes={key: np.zeros(streams) for key in KINDS},
         violations={"accepted_sum": np.zeros(streams)},
+    )
+
+
+def info_block(stream: str, positions: int) -> str:
+    """Return the labels of what a stream runs on."""
+    return metrics.info_labels(
+        stream,
+        engine="vllm",
+        engine_version="0.32.0",
+        draft_model="yuhuili/EAGLE3-LLaMA3.3-Instruct-70B",
+        method="eagle3",
+        num_speculative_tokens=positions,
+        regime="9f2c41d0",
     )
 
 

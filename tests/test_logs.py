@@ -80,8 +80,9 @@ def test_an_exception_is_one_line(form: Form) -> None:
     """A traceback is a field of its message."""
     stream = io.StringIO()
     logs.start("info", form, secrets=["hunter2"], stream=stream)
+    values: dict[str, int] = {}
     try:
-        {}["hunter2"]
+        values["hunter2"]
     except KeyError:
         _log.exception("failed")
     assert stream.getvalue().count("\n") == 1

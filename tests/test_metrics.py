@@ -112,7 +112,7 @@ def test_values_stand_at_their_window_and_position() -> None:
     assert (
         'specmon_position_conditional_acceptance_ratio{target="vllm-0001.serving:8000",'
         'model_name="meta-llama/Llama-3.3-70B-Instruct",replica="0",position="3",'
-        f'window="1h"}} {ratio!r}\n'
+        f'window="1h"}} {ratio:.12g}\n'
     ) in page
 
 

@@ -206,6 +206,7 @@ def test_every_problem_is_said_at_once(tmp_path: Path) -> None:
         ("SPECMON_SCRAPE_INTERVAL", "1s", "no such setting; did you mean SPECMON_SCRAPE__INTERVAL?"),
         ("SPECMON_TARGET", "http://a", "no such setting; did you mean SPECMON_TARGETS?"),
         ("SPECMON_SCRAPE", "{}", "no such setting"),
+        ("SPECMON_WEB_PORT", "9000", "no such setting"),
         ("SPECMON_SCRAPE__INTERVAL", "", "read '', expected a duration such as 15s"),
         (
             "SPECMON_TARGETS",

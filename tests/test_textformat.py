@@ -26,13 +26,14 @@ def sample(value: float, kind: textformat.Kind = "gauge") -> str:
         pytest.param(0.0, "0", id="zero"),
         pytest.param(3.3616, "3.3616", id="shortest"),
         pytest.param(12345678.0, "12345678", id="whole-numbers-keep-every-digit"),
+        pytest.param(1777637700.1234, "1777637700.12", id="timestamp"),
         pytest.param(2.0**60, "1.152921504606847e+18", id="past-exact-integers"),
         pytest.param(math.inf, "+Inf", id="infinite"),
         pytest.param(-math.inf, "-Inf", id="negative-infinite"),
     ],
 )
 def test_values(value: float, text: str) -> None:
-    """A value is written so that it reads back the same."""
+    """Whole numbers keep every digit, others twelve."""
     assert sample(value) == f"specmon_x {text}"
 
 
@@ -106,7 +107,7 @@ numbers = st.floats(allow_nan=False)
 
 @given(st.lists(st.tuples(names, numbers), min_size=1, unique_by=lambda pair: pair[0]))
 def test_what_is_written_reads_back(rows: list[tuple[str, float]]) -> None:
-    """Both parsers of the client library read every label and value back exactly, whatever the names."""
+    """Both parsers of the client library read every label back exactly and every value to its digits, whatever the names."""
     blocks = [textformat.labels({"model_name": name}) for name, _ in rows]
     family = Family("specmon_x", "gauge", "x", (Column(blocks, [value for _, value in rows]),))
     plain = textformat.render([family]).decode()
@@ -116,4 +117,6 @@ def test_what_is_written_reads_back(rows: list[tuple[str, float]]) -> None:
         openmetrics_parser.text_string_to_metric_families(openmetrics),  # type: ignore[no-untyped-call]
     ):
         (back,) = read
-        assert [(each.labels["model_name"], each.value) for each in back.samples] == rows
+        assert [each.labels["model_name"] for each in back.samples] == [name for name, _ in rows]
+        values = [value for _, value in rows]
+        assert [each.value for each in back.samples] == pytest.approx(values, rel=1e-11, abs=0)

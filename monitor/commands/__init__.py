@@ -8,6 +8,8 @@ from __future__ import annotations
 
 # Name on the command line → the one line of `specmon --help`. The module is the name with _ for -.
 COMMANDS = {
+    "run": "watch the targets: scrape, detect, serve metrics and the report",
+    "demo": "the service against simulated engines, a collapse included",
     "inspect": "say what one page of an engine (or several, in time order) shows",
     "replay": "run recorded history through the same pipeline and print what it would have said",
     "check-config": "show the effective settings, secrets masked, or the path of what is wrong in them",

@@ -22,8 +22,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The pages and the form of the answer."""
     parser.add_argument("pages", nargs="+", metavar="URL|FILE", help="pages of one engine, in time order")
     parser.add_argument("--json", action="store_true", help="one JSON object a line: a summary per stream")
-    parser.add_argument("--wait", metavar="DURATION", default="", help="read the URL again after this time and show the difference")
-    parser.add_argument("--timeout", metavar="DURATION", default="10s", help="time for a whole page (default: 10s)")
+    parser.add_argument(
+        "--wait",
+        metavar="DURATION",
+        default="",
+        help="read the URL again after this time and show the difference",
+    )
+    parser.add_argument(
+        "--timeout", metavar="DURATION", default="10s", help="time for a whole page (default: 10s)"
+    )
     parser.add_argument(
         "--fail-on",
         metavar="STATES",
@@ -39,7 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     failing = frozenset(arguments.fail_on.split(",")) if arguments.fail_on else frozenset()
     unknown = failing - frozenset(streams.STATES)
     if unknown:
-        raise commands.Unusable(f"--fail-on: read {', '.join(sorted(unknown))}, expected some of {', '.join(streams.STATES)}")
+        raise commands.Unusable(
+            f"--fail-on: read {', '.join(sorted(unknown))}, expected some of {', '.join(streams.STATES)}"
+        )
     pages = _in_time_order(_pages(arguments))
     plan = pipeline.Plan()
     state = pipeline.begin(plan)
@@ -55,7 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
     for record in records:
         if bad_lines:
             record["unreadable_lines"] = bad_lines
-        sys.stdout.write(json.dumps(record, allow_nan=False, ensure_ascii=False) + "\n" if arguments.json else described(record))
+        sys.stdout.write(
+            json.dumps(record, allow_nan=False, ensure_ascii=False) + "\n"
+            if arguments.json
+            else described(record)
+        )
     return commands.FOUND if any(record["state"] in failing for record in records) else commands.FINE
 
 
@@ -126,7 +139,11 @@ def described(record: Record) -> str:
         lines.append(f"  {label:24} {'unknown' if value is None else form.format(value)}")
     if record["mal"] is not None:
         lines.append(f"  {'  95 % interval':24} {record['mal_low']:.3f} … {record['mal_high']:.3f}")
-    for label, field in (("accepted per position", "accepted"), ("marginal acceptance", "marginal"), ("conditional acceptance", "conditional")):
+    for label, field in (
+        ("accepted per position", "accepted"),
+        ("marginal acceptance", "marginal"),
+        ("conditional acceptance", "conditional"),
+    ):
         values = record[field]
         if isinstance(values, list) and values:
             lines.append(f"  {label:24} {'  '.join(_cell(value) for value in values)}")
@@ -152,5 +169,3 @@ _LINES = (
     ("observed TPOT", "observed_tpot_seconds", "{:.6f} s per token, of finished requests"),
     ("batch size", "batch_size", "{:.2f}"),
 )
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
@@ -70,11 +71,14 @@ def sentence(event: Event) -> str:
     what = f"{event.kind.replace('_', ' ')} ({event.severity})"
     ended = "over: " if event.status == "closed" and event.closed_at != event.raised_at else ""
     levels = ""
-    if event.before.mal == event.before.mal and event.after.mal == event.after.mal:  # noqa: PLR0124 - neither is NaN
+    if math.isfinite(event.before.mal) and math.isfinite(event.after.mal):
         levels = f", mean acceptance length {event.before.mal:.2f} → {event.after.mal:.2f}"
     lost = event.cost.benefit_lost_ratio
-    cost = f", {lost:.0%} of the benefit lost" if lost == lost and lost > 0 else ""  # noqa: PLR0124 - not NaN
-    causes = next((f", likely {cause.cause}: {cause.evidence}" for cause in event.causes if cause.cause != "unknown"), "")
+    cost = f", {lost:.0%} of the benefit lost" if lost > 0 else ""
+    causes = next(
+        (f", likely {cause.cause}: {cause.evidence}" for cause in event.causes if cause.cause != "unknown"),
+        "",
+    )
     where = event.stream or event.model_name
     return f"{_time(at)}  {where}  {ended}{what} since {_time(event.change_point_at)}{levels}{cost}{causes}"
 
@@ -87,12 +91,12 @@ def stream_line(record: summaries.Record) -> str:
     if record["stream"] is None:
         return f"{where}  {record['state']}: {record['reason']} ({pages})"
     mal = record["mal"]
-    acceptance = (
-        f"mean acceptance length {mal:.3f} [{record['mal_low']:.3f}, {record['mal_high']:.3f}] over {record['drafts']} drafts"
-        if mal is not None
-        else "no drafts"
-    )
-    return f"{where}  {record['state']}  {acceptance}, {record['restarts']} restarts, {record['events']} events ({pages})"
+    acceptance = "no drafts"
+    if mal is not None:
+        interval = f"[{record['mal_low']:.3f}, {record['mal_high']:.3f}]"
+        acceptance = f"mean acceptance length {mal:.3f} {interval} over {record['drafts']} drafts"
+    happened = f"{record['restarts']} restarts, {record['events']} events"
+    return f"{where}  {record['state']}  {acceptance}, {happened} ({pages})"
 
 
 def progress(stream: TextIO) -> Callable[[float], None] | None:

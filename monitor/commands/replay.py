@@ -19,10 +19,20 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The source and the form of the output."""
-    parser.add_argument("source", metavar="SOURCE", help="a folder of pages, a JSONL or OpenMetrics file, or - for standard input")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line: events, estimates, summaries")
-    parser.add_argument("--updates", action="store_true", help="with --json: an event also whenever it changes")
-    parser.add_argument("--every", metavar="DURATION", default="", help="with --json: an estimate of each stream this often")
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="a folder of pages, a JSONL or OpenMetrics file, or - for standard input",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object a line: events, estimates, summaries"
+    )
+    parser.add_argument(
+        "--updates", action="store_true", help="with --json: an event also whenever it changes"
+    )
+    parser.add_argument(
+        "--every", metavar="DURATION", default="", help="with --json: an estimate of each stream this often"
+    )
     parser.add_argument(
         "--false-alarms-per-month",
         type=float,
@@ -39,13 +49,19 @@ def run(arguments: argparse.Namespace) -> int:
     from monitor.sources import files
 
     if arguments.false_alarms_per_month <= 0:
-        raise commands.Unusable(f"--false-alarms-per-month {arguments.false_alarms_per_month:g}: expected a number above 0")
+        raise commands.Unusable(
+            f"--false-alarms-per-month {arguments.false_alarms_per_month:g}: expected a number above 0"
+        )
     try:
         every = quantities.duration(arguments.every) if arguments.every else 0.0
     except ValueError as error:
         raise commands.Unusable(f"--every: {error}") from error
     plan = pipeline.Plan(detection=detectors.Plan(false_alarms_per_month=arguments.false_alarms_per_month))
-    output = listing.JsonLines(every=every, updates=arguments.updates) if arguments.json else listing.Text(sys.stdout)
+    output = (
+        listing.JsonLines(every=every, updates=arguments.updates)
+        if arguments.json
+        else listing.Text(sys.stdout)
+    )
     progress = listing.progress(sys.stderr)
     try:
         state = replayed(plan, files.replay(arguments.source, progress), output)

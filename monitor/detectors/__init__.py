@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from monitor.detectors import (
     reference,
     scores,
     shape,
+    trend,
     troubles,
 )
 from monitor.detectors.base import (
@@ -29,13 +29,12 @@ from monitor.detectors.base import (
     Level,
     Plan,
     Severity,
-    Verdict,
 )
 from monitor.engines.base import Counter
 
 if TYPE_CHECKING:
     from monitor.deltas import Counts
-    from monitor.detectors.base import Bools, Floats, State
+    from monitor.detectors.base import Bools, Floats, Indices, State
 
 __all__ = [
     "POSITIONS",
@@ -59,6 +58,7 @@ DTYPE = np.dtype(
         ("level", level.DTYPE),
         ("shape", shape.DTYPE),
         ("plunge", plunge.DTYPE),
+        ("trend", trend.DTYPE),
         ("floor", floor.DTYPE),
         ("trouble", troubles.DTYPE),
         ("num_speculative_tokens", "i8"),
@@ -66,45 +66,63 @@ DTYPE = np.dtype(
 )
 
 LEVEL_FLOOR = 0.004
-KNOWN_TRIALS = 300.0
-PLUNGE_SECONDS = 20.0
-PLUNGE_BUCKETS = 3
-PLUNGE_DRAFTS = 500.0
 WARM_SECONDS = 1800.0
 WARM_BUCKETS = 40
+STARTING_BUCKETS = 5
 CALM = 0.5
+LEAST_INFORMATION = 2.0
 
 
 def allocate(plan: Plan, n: int) -> State:
     """Return the state of `n` streams that were never seen."""
     del plan
     state = np.zeros(n, DTYPE)
-    noise.allocate(state["noise"])
-    level.allocate(state["level"])
-    shape.allocate(state["shape"])
-    floor.allocate(state["floor"])
+    for name, detector in (("noise", noise), ("level", level), ("shape", shape), ("trend", trend), ("floor", floor)):
+        detector.allocate(state[name])
     return state
 
 
 def step(plan: Plan, state: State, counts: Counts) -> Findings:
     """Return what the detectors find in one batch; `state` (the rows of `counts`) is changed in place."""
     trials = evidence.from_counts(counts)
-    baseline, trouble = state["baseline"], state["trouble"]
     notes = _new_regimes(state, counts, trials)
+    baseline = state["baseline"]
     rate = reference.rates(baseline)
-    known = baseline["trials"] >= KNOWN_TRIALS
+    known = baseline["trials"] >= reference.KNOWN_TRIALS
+    seen = _intervals(plan, state, trials, counts.values[:, Counter.GENERATION_TOKENS], rate, known)
+    rows = np.flatnonzero(seen.full)
+    if len(rows):
+        part = state if len(rows) == len(state) else state[rows]
+        _full_buckets(plan, part, trials, rows, rate[rows], known[rows], seen)
+        if part is not state:
+            state[rows] = part
+        evidence.empty(state["bucket"], seen.full)
+    raised = alarms.settle(plan, state, trials, rate, seen)
+    return Findings(
+        score_down=seen.falls(),
+        score_up=seen.rises(),
+        baseline_mal=reference.mean_length(baseline, rate),
+        baseline_conditional=np.where(known, rate, np.nan),
+        condition=troubles.conditions(state["trouble"], baseline["buckets"] >= WARM_BUCKETS),
+        alarms=(*notes, *raised),
+    )
+
+
+def _intervals(
+    plan: Plan, state: State, trials: evidence.Trials, tokens: Floats, rate: Floats, known: Bools
+) -> alarms.Sightings:
+    """Return what single intervals show, and gather them into buckets."""
+    baseline, spread = state["baseline"], state["noise"]["spread"][:, 0]
     began = np.where(np.isnan(trials.seconds), trials.at, trials.at - trials.seconds)
-    dead, alive = floor.step(plan, state["floor"], trials.drafts, trials.accepted, began)
-    tokens = counts.values[:, Counter.GENERATION_TOKENS]
+    healthy = baseline["drafts"] >= plunge.LEAST_DRAFTS
+    dead, alive = floor.step(plan, state["floor"], trials.drafts, trials.accepted, began, healthy)
     silent = floor.silence(plan, state["floor"], trials.drafts, tokens, began, trials.at)
-    base_information = (baseline["trials"] * rate * (1.0 - rate) * known).sum(1)
-    spread = state["noise"]["spread"][:, 0]
-    age = trials.at - baseline["began_at"]
+    information = (baseline["trials"] * rate * (1.0 - rate) * known).sum(1)
     ready = (
         (trials.drafts > 0.0)
-        & (baseline["buckets"] >= PLUNGE_BUCKETS)
-        & (age >= PLUNGE_SECONDS)
-        & (baseline["drafts"] >= PLUNGE_DRAFTS)
+        & healthy
+        & (baseline["buckets"] >= plunge.LEAST_BUCKETS)
+        & (trials.at - baseline["began_at"] >= plunge.LEAST_SECONDS)
     )
     fell, fell_since = plunge.step(
         plan,
@@ -115,28 +133,28 @@ def step(plan: Plan, state: State, counts: Counts) -> Findings:
         state["level"]["local"],
         spread,
         LEVEL_FLOOR,
-        spread / np.maximum(base_information, 1.0),
+        spread / np.maximum(information, 1.0),
         began,
         ready,
     )
-    closed = evidence.gather(state["bucket"], trials)
-    rows = np.flatnonzero(closed)
-    found = alarms.Seen(len(closed), fell, fell_since, dead, alive, silent)
-    if len(rows):
-        sub = state if len(rows) == len(state) else state[rows]
-        _full_buckets(plan, sub, trials, rows, rate[rows], known[rows], found)
-        if sub is not state:
-            state[rows] = sub
-    evidence.empty(state["bucket"], closed)
-    raised = alarms.settle(plan, state, trials, rate, found)
-    warm = baseline["buckets"] >= WARM_BUCKETS
-    return Findings(
-        score_down=found.score_down(),
-        score_up=found.score_up(),
-        baseline_mal=reference.mean_length(baseline, rate),
-        baseline_conditional=np.where(known, rate, np.nan),
-        condition=troubles.conditions(trouble, warm),
-        alarms=(*notes, *raised),
+    trouble = state["trouble"]
+    open_ = trouble["kind"] > 0
+    if open_.any():
+        more = (trials.trials, trials.successes, trials.drafts, trials.accepted)
+        troubles.gather(trouble["after"], more, troubles.AFTER_KEPT, open_)
+    size = len(fell)
+    zero, columns = np.zeros(size), np.zeros((10, size))
+    return alarms.Sightings(
+        fell,
+        fell_since,
+        dead,
+        alive,
+        silent,
+        evidence.gather(state["bucket"], trials),
+        *columns,
+        np.zeros((size, shape.CONTRASTS, 2)),
+        np.zeros((size, POSITIONS)),
+        zero > 0.0,
     )
 
 
@@ -144,69 +162,98 @@ def _full_buckets(
     plan: Plan,
     state: State,
     trials: evidence.Trials,
-    rows: Floats,
+    rows: Indices,
     rate: Floats,
     known: Bools,
-    found: alarms.Seen,
+    seen: alarms.Sightings,
 ) -> None:
-    """Run what works on full buckets over their rows and write what was seen into `found`."""
+    """Run what works on full buckets over their rows and write what was seen into `seen`."""
     bucket, baseline, trouble = state["bucket"], state["baseline"], state["trouble"]
     at, began = trials.at[rows], bucket["began_at"].copy()
-    seen = scores.against(bucket["trials"], bucket["successes"], rate, known)
+    found = scores.against(bucket["trials"], bucket["successes"], rate, known)
     floors = np.full((len(rows), POSITIONS), shape.FLOOR)
     floors[:, 0] = LEVEL_FLOOR
-    score = np.concatenate([seen.level[:, None], seen.contrast], 1)
-    information = np.concatenate([seen.level_information[:, None], seen.contrast_information], 1)
+    score = np.concatenate([found.level[:, None], found.contrast], 1)
+    information = np.concatenate([found.level_information[:, None], found.contrast_information], 1)
     variance = noise.variance(state["noise"], information, floors)
-    usable = information > 2.0
+    usable = information > LEAST_INFORMATION
     age = np.maximum(at - np.where(baseline["buckets"] > 0, baseline["began_at"], began), 60.0)
-    open_ = trouble["kind"] > 0
-    warm = (baseline["buckets"] >= WARM_BUCKETS) & (age >= WARM_SECONDS) & ~open_
-    starting = baseline["buckets"] < 5
+    closed = trouble["kind"] == 0
+    started = closed & (baseline["buckets"] >= STARTING_BUCKETS)
+    warm = closed & (baseline["buckets"] >= WARM_BUCKETS) & (age >= WARM_SECONDS)
     verdict = level.step(
-        plan, state["level"], score[:, 0], variance[:, 0], began, age, warm & usable[:, 0], ~open_ & ~starting & usable[:, 0]
+        plan,
+        state["level"],
+        score[:, 0],
+        variance[:, 0],
+        began,
+        age,
+        warm & usable[:, 0],
+        started & usable[:, 0],
     )
-    base_scores = scores.against(baseline["trials"], baseline["successes"], rate, known)
-    uncertainty = state["noise"]["spread"][:, 1:] / np.maximum(base_scores.contrast_information, 1.0)
+    own = scores.against(baseline["trials"], baseline["successes"], rate, known)
+    uncertainty = state["noise"]["spread"][:, 1:] / np.maximum(own.contrast_information, 1.0)
     shifted = shape.step(
         plan, state["shape"], score[:, 1:], variance[:, 1:], uncertainty, began, age, warm[:, None] & usable[:, 1:]
     )
-    excitement = np.maximum(np.maximum(verdict.down, verdict.up), shifted.max((1, 2)))
-    excitement = np.maximum(excitement, found.fell[rows])
-    calm = (excitement < CALM) & ~open_ & ~starting
+    excitement = np.maximum(np.maximum(verdict.down, verdict.up), shifted.reshape(len(rows), -1).max(1))
+    calm = started & (np.maximum(excitement, seen.plunge[rows]) < CALM)
     learning = calm[:, None] & usable
     local = score.copy()
     local[:, 0] -= state["level"]["local"]
     noise.learn(state["noise"], local, information, floors, learning)
     shape.learn(state["shape"], score[:, 1:], variance[:, 1:], learning[:, 1:])
     level.follow(state["level"], score[:, 0], learning[:, 0])
-    promised = bucket["drafts"] * reference.expected_accepted(
-        rate, trials.drafted[rows].astype(np.float64), trials.drafted[rows].astype(np.float64), trials.single[rows]
-    )
-    missing = troubles.follow(trouble, bucket, promised)
-    over = troubles.recovery(trouble, score, variance)
-    found.take(rows, verdict, shifted, missing, over, score, seen, warm)
+    gathered = (bucket["trials"], bucket["successes"], bucket["drafts"], bucket["accepted"])
+    troubles.gather(trouble["recent"], gathered, troubles.RECENT_KEPT, np.ones(len(rows), bool))
+    seen.down[rows], seen.up[rows] = verdict.down, verdict.up
+    seen.down_since[rows], seen.up_since[rows] = verdict.down_since, verdict.up_since
+    seen.shape[rows] = shifted
+    seen.score[rows] = score
+    if not closed.all():
+        rhythm = trend.rhythm(state["trend"], at)
+        seen.over[rows] = troubles.recovered(trouble, score, variance, state["trend"]["wander"], rhythm)
+    _full_blocks(plan, state, rows, rate, known, at, seen)
     weight = 1.0 / (1.0 + LEVEL_FLOOR / state["noise"]["spread"][:, 0] * information[:, 0])
-    frozen = open_ | (found.dead[rows] >= 1.0)
+    frozen = ~closed | (seen.dead[rows] >= 1.0)
     baseline["drafted"] = np.where(frozen, baseline["drafted"], trials.drafted[rows])
     baseline["single"] = trials.single[rows]
     reference.add(baseline, bucket, at, weight, calm, frozen)
 
 
+def _full_blocks(
+    plan: Plan, state: State, rows: Indices, rate: Floats, known: Bools, at: Floats, seen: alarms.Sightings
+) -> None:
+    """Run what works on blocks of full buckets."""
+    full = np.flatnonzero(trend.gather(state["trend"], state["bucket"], at))
+    if not len(full):
+        return
+    part = state["trend"][full]
+    on = (state["trouble"]["kind"][full] == 0) & (state["baseline"]["buckets"][full] >= WARM_BUCKETS)
+    verdict = trend.step(plan, part, rate[full], known[full], at[full], on)
+    state["trend"][full] = part
+    where = rows[full]
+    seen.trend_down[where], seen.trend_up[where] = verdict.down, verdict.up
+    seen.trend_down_since[where], seen.trend_up_since[where] = verdict.down_since, verdict.up_since
+    seen.trend_shift[where] = part["shift"]
+    seen.trend_origin[where] = trend.against(part, rate[full])
+
+
 def _new_regimes(state: State, counts: Counts, trials: evidence.Trials) -> tuple[Alarm, ...]:
     """Keep what stays comparable when a regime begins: the baselines of positions that both have."""
-    old = state["num_speculative_tokens"]
+    old = state["num_speculative_tokens"].copy()
     new = np.where(counts.num_speculative_tokens > 0, counts.num_speculative_tokens, counts.positions)
-    changed = counts.new_regime & (old > 0) & (new > 0) & (old != new)
-    notes: tuple[Alarm, ...] = ()
-    if changed.any():
-        notes = tuple(alarms.regime_note(state, trials, int(row)) for row in np.flatnonzero(changed))
-        shared = np.minimum(old, new)
-        for name in ("trials", "successes"):
-            state["bucket"][name] = np.where(changed[:, None], 0.0, state["bucket"][name])
-        state["bucket"]["drafts"] = np.where(changed, 0.0, state["bucket"]["drafts"])
-        reference.forget(state["baseline"], shared, changed)
-        level.restart(state["level"], changed)
-        shape.restart(state["shape"], changed)
-    state["num_speculative_tokens"] = np.where(new > 0, new, old)
+    new = np.where(new > 0, new, old)
+    state["num_speculative_tokens"] = new
+    changed = np.flatnonzero(counts.new_regime & (old > 0) & (old != new))
+    if not len(changed):
+        return ()
+    notes = tuple(alarms.regime_note(state, trials, row) for row in changed.tolist())
+    part = state[changed]
+    part["bucket"]["drafts"] = 0.0
+    reference.forget(part["baseline"], np.minimum(old, new)[changed])
+    trend.forget(part["trend"], np.minimum(old, new)[changed])
+    level.restart(part["level"])
+    shape.restart(part["shape"])
+    state[changed] = part
     return notes

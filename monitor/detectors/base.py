@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Bools = npt.NDArray[np.bool_]
     Ints = npt.NDArray[np.int64]
+    Indices = npt.NDArray[np.intp]
     State = npt.NDArray[np.void]
 
 MONTH_SECONDS = 30 * 86400.0
 SCRAPE_SECONDS = 15.0
-LEVEL_SHARE = -1.0
+LEVEL_SHARE = -2.7
 SHAPE_SHARE = 2.3
 PLUNGE_SHARE = 0.5
+TREND_SHARE = -6.6
 POSITIONS = 8
 """Positions that are watched: the first seven one by one, all later ones together as the eighth."""
 
@@ -142,7 +144,7 @@ def bucket_share(variance: Floats, score: Floats) -> Floats:
     The variance of the level tells how few: 0.25 is about one request at a time. Where the level is far
     down, fewer buckets convince.
     """
-    far = np.clip(0.018 / variance, 0.15, 0.5)
-    near = np.clip(0.010 / variance, 0.07, 0.5)
+    far = np.clip(0.018 / variance, 0.10, 0.5)
+    near = np.clip(0.010 / variance, 0.05, 0.5)
     result: Floats = np.where(score < -1.2, far, near)
     return result

@@ -17,6 +17,7 @@ LIMIT_NATS = 7.0
 MEMORY_DRAFTS = 4000.0
 ZERO_DRAFTS = 40.0
 CLEARLY_ABOVE = 2.0
+STRIKES = 2.0
 
 DTYPE = np.dtype(
     [
@@ -24,6 +25,7 @@ DTYPE = np.dtype(
         ("accepted", "f8"),
         ("since", "f8"),
         ("ever_accepted", "f8"),
+        ("strikes", "f8"),
         ("above_drafts", "f8"),
         ("above_accepted", "f8"),
         ("silent_since", "f8"),
@@ -37,12 +39,14 @@ def allocate(state: State) -> None:
     state["silent_since"] = np.nan
 
 
-def step(plan: base.Plan, state: State, drafts: Floats, accepted: Floats, began_at: Floats) -> tuple[Floats, Floats]:
+def step(
+    plan: base.Plan, state: State, drafts: Floats, accepted: Floats, began_at: Floats, healthy: Bools
+) -> tuple[Floats, Floats]:
     """Return two scores [B] in units of the limit: the draft is dead, the draft is clearly alive.
 
     Both are likelihood ratios of the accepted tokens a draft against the floor (Poisson, the variance
     `DISPERSION` times larger), over the last `MEMORY_DRAFTS`; or, before a first token was ever accepted,
-    nothing accepted of 40 drafts.
+    nothing accepted of 40 drafts. Where the baseline is `healthy`, two intervals must say so.
     """
     allowed = plan.floor_mal - 1.0
     fade = np.exp(-drafts / MEMORY_DRAFTS)
@@ -55,7 +59,12 @@ def step(plan: base.Plan, state: State, drafts: Floats, accepted: Floats, began_
     nats = _poisson_nats(kept, expected)
     below = kept < expected
     never = (state["ever_accepted"] <= 0.0) & (total >= ZERO_DRAFTS)
+    low = (drafts > 0.0) & (accepted < allowed * drafts)
+    strikes = np.where(drafts > 0.0, (state["strikes"] + 1.0) * low, state["strikes"])
+    state["strikes"] = strikes
     dead = np.maximum(np.where(below, nats / (DISPERSION * LIMIT_NATS), 0.0), never)
+    # one torn page must not call a draft dead that was alive a minute ago
+    dead = np.where(healthy & (strikes < STRIKES), np.minimum(dead, 0.5 * strikes), dead)
     state["since"] = np.where(below, state["since"], began_at)
     # shorter memory for being alive again: it must not wait for the dead hours to fade
     fade = np.where(accepted > CLEARLY_ABOVE * allowed * drafts, 1.0, np.exp(-drafts / 64.0))
@@ -72,10 +81,10 @@ def _poisson_nats(seen: Floats, expected: Floats) -> Floats:
     return result
 
 
-def restart(state: State, rows: Bools) -> None:
-    """Forget the drafts of `rows`."""
-    for name in ("drafts", "accepted", "above_drafts", "above_accepted"):
-        state[name] = np.where(rows, 0.0, state[name])
+def restart(state: State) -> None:
+    """Forget the drafts seen so far."""
+    for name in ("drafts", "accepted", "above_drafts", "above_accepted", "strikes"):
+        state[name] = 0.0
 
 
 def silence(plan: base.Plan, state: State, drafts: Floats, tokens: Floats, began_at: Floats, at: Floats) -> Floats:

@@ -24,6 +24,7 @@ GENERATIONS = 6
 SLOTS = 8
 CANDIDATES = GENERATIONS * SLOTS
 DEAD_BAND = 0.05
+SETTLING_SECONDS = 5 * 3600.0
 EXCURSION = 2.0
 EXCURSION_PRIOR = 15.0
 EXCURSION_MEMORY = 300.0
@@ -77,10 +78,10 @@ def allocate(state: State) -> None:
     state["excess"] = EXCURSION_PRIOR
 
 
-def restart(state: State, rows: Bools) -> None:
-    """Forget all candidate changes in `rows`; what was learnt of the wander stays."""
-    state["born"] = np.where(rows[:, None], -1, state["born"])
-    state["peak"] = np.where(rows[:, None], 0.0, state["peak"])
+def restart(state: State) -> None:
+    """Forget all candidate changes; what was learnt of the wander stays."""
+    state["born"] = -1
+    state["peak"] = 0.0
 
 
 def limit(state: State, plan: base.Plan) -> Floats:
@@ -112,7 +113,7 @@ def step(
     cap = np.sqrt(2.0 * limits.min(1) * base.bucket_share(variance, score)) + 0.02
     bounded = np.clip(surprise / sigma, -cap, cap)
     power, pull = _candidates(state, bounded, root * sigma, began_at)
-    band = (DEAD_BAND * (1.0 + 3.0 * np.exp(-age / 7200.0)))[:, None]
+    band = (DEAD_BAND * (1.0 + 3.0 * np.exp(-age / SETTLING_SECONDS)))[:, None]
     double = 2.0 * power
     fall = np.maximum(-pull - band * power, 0.0) ** 2 / double
     rise = np.maximum(pull - band * power, 0.0) ** 2 / double
@@ -186,3 +187,11 @@ def _learn(state: State, scaled: Floats, predicted: Floats, surprise: Floats, si
         weights = np.linalg.solve(state["gram"][due], state["cross"][due][..., None])[..., 0]
         state["weights"][due] = weights
         state["signature"][due] = 1.0 - (_RESPONSE * weights[:, None, :]).sum(2)
+
+
+def estimate(state: State, row: int, sign: float) -> float:
+    """Return the most likely size, in logits, of the fall (`sign` -1) or rise (+1) in one row."""
+    power = np.maximum(state["power"][row], 1e-9)
+    pull = np.maximum(sign * state["pull"][row], 0.0)
+    best = int((pull * pull / power * (state["born"][row] >= 0)).argmax())
+    return float(sign * pull[best] / power[best])

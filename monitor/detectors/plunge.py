@@ -15,15 +15,18 @@ NAME = "plunge"
 
 SIZES = np.array([1.0, 2.2])
 DEAD_BAND = 0.30
-SHARES = np.array([[0.010, 0.07, 0.5], [0.025, 0.2, 0.5]])
+SHARES = np.array([[0.010, 0.04, 0.5], [0.045, 0.18, 0.5]])
 LEAST_SHARE = -0.5
+LEAST_SECONDS = 20.0
+LEAST_BUCKETS = 3
+LEAST_DRAFTS = 500.0
 
 DTYPE = np.dtype([("sums", "f8", len(SIZES)), ("since", "f8", len(SIZES))])
 
 
-def restart(state: State, rows: Bools) -> None:
-    """Forget the sums in `rows`."""
-    state["sums"] = np.where(rows[:, None], 0.0, state["sums"])
+def restart(state: State) -> None:
+    """Forget the sums."""
+    state["sums"] = 0.0
 
 
 def step(
@@ -48,7 +51,8 @@ def step(
     unharmed = rate / (1.0 - rate) * np.exp(local - band)[:, None]
     fallen = unharmed[:, None, :] * np.exp(-SIZES)[:, None]
     lost = np.log((1.0 + unharmed[:, None, :]) / (1.0 + fallen))
-    information = (trials * rate * (1.0 - rate)).sum(1)
+    reach = np.cumprod(np.concatenate([trials[:, :1], rate[:, :-1]], 1), 1)
+    information = (reach * rate * (1.0 - rate) * (trials > 0.0)).sum(1)
     dispersion = np.maximum(spread + floor * information, 1.0)
     nats = (trials[:, None, :] * lost).sum(2) - SIZES * successes.sum(1)[:, None]
     limits = base.nats(plan) + base.PLUNGE_SHARE

@@ -20,6 +20,7 @@ LOCAL_SECONDS = 3600.0
 QUARANTINE_SECONDS = 600.0
 LONGEST_QUARANTINE_SECONDS = 4500.0
 START_BUCKETS = 40.0
+KNOWN_TRIALS = 300.0
 LONGEST_STEP_SECONDS = 4500.0
 LOWEST, HIGHEST = 0.004, 0.996
 
@@ -99,9 +100,9 @@ def add(state: State, bucket: State, at: Floats, weight: Floats, calm: Bools, fr
     state["pending_since"] = since
 
 
-def forget(state: State, positions_kept: Ints, rows: Bools) -> None:
-    """Drop the baseline of positions from `positions_kept` on in `rows`: another k made them incomparable."""
-    drop = rows[:, None] & (_INDEX >= positions_kept[:, None])
+def forget(state: State, positions_kept: Ints) -> None:
+    """Drop the baseline of the positions from `positions_kept` [B] on: another k made them incomparable."""
+    drop = positions_kept[:, None] <= _INDEX
     for part in (state, state["pending"], state["local"]):
         part["trials"] = np.where(drop, 0.0, part["trials"])
         part["successes"] = np.where(drop, 0.0, part["successes"])

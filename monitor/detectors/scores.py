@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from monitor.detectors import base
+
 if TYPE_CHECKING:
     from monitor.detectors.base import Bools, Floats
 
-LARGEST = 3.0
+LEAST_RATE = 0.01
 LEAST_INFORMATION = 3.0
 _EPS = 1e-9
 
@@ -37,21 +39,31 @@ class Scores:
 
 def against(trials: Floats, successes: Floats, rate: Floats, known: Bools) -> Scores:
     """Return the scores of trials [B, 8] against the rates [B, 8] of the `known` positions."""
-    expected = trials * rate
-    residual = np.where(known, successes - expected, 0.0)
-    information = np.where(known, expected * (1.0 - rate), 0.0)
-    before, info_before = np.cumsum(residual, 1), np.cumsum(information, 1)
-    total, info = before[:, -1:], info_before[:, -1:]
-    early, late = info_before[:, :-1], info - info_before[:, :-1]
-    prefix = before[:, :-1] / np.maximum(early, _EPS)
-    suffix = (total - before[:, :-1]) / np.maximum(late, _EPS)
+    information = np.where(known, trials * rate * (1.0 - rate), 0.0)
+    residual = np.where(known, successes - trials * rate, 0.0)
+    sums = np.cumsum(np.stack([residual, information, information * rate], 1), 2)
+    total = sums[:, :, -1:]
+    # one column for all positions, then what lies before each later position, then what lies from it on
+    parts = np.concatenate([total, sums[:, :, :-1], total - sums[:, :, :-1]], 2)
+    weight = np.maximum(parts[:, 1], _EPS)
+    shift = _logit_shift(parts[:, 0] / weight, parts[:, 2] / weight)
+    early, late = parts[:, 1, 1 : base.POSITIONS], parts[:, 1, base.POSITIONS :]
+    prefix, suffix = shift[:, 1 : base.POSITIONS], shift[:, base.POSITIONS :]
     usable = (early > LEAST_INFORMATION) & (late > LEAST_INFORMATION)
-    level = np.clip(total[:, 0] / np.maximum(info[:, 0], _EPS), -LARGEST, LARGEST)
     return Scores(
-        level=level,
-        level_information=info[:, 0],
-        contrast=np.where(usable, np.clip(suffix - prefix, -LARGEST, LARGEST), 0.0),
-        contrast_information=np.where(usable, early * late / np.maximum(info, _EPS), 0.0),
+        level=shift[:, 0],
+        level_information=total[:, 1, 0],
+        contrast=np.where(usable, suffix - prefix, 0.0),
+        contrast_information=np.where(usable, early * late / np.maximum(total[:, 1], _EPS), 0.0),
         prefix=prefix,
         suffix=suffix,
     )
+
+
+def _logit_shift(slope: Floats, rate: Floats) -> Floats:
+    """Return the shift in logit whose first-order term is `slope`: requests scatter evenly in logits, not in rates."""
+    rate = np.clip(rate, LEAST_RATE, 1.0 - LEAST_RATE)
+    odds = rate / (1.0 - rate)
+    moved = np.clip(rate + rate * (1.0 - rate) * slope, LEAST_RATE, 1.0 - LEAST_RATE)
+    result: Floats = np.log(moved / ((1.0 - moved) * odds))
+    return result

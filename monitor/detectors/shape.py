@@ -15,7 +15,7 @@ NAME = "shape"
 
 CONTRASTS = base.POSITIONS - 1
 SIZES = np.array([0.25, 0.7, 2.0])
-DEAD_BAND = 0.10
+DEAD_BAND = 0.08
 FLOOR = 5e-4
 EXCURSION = 2.0
 EXCURSION_PRIOR = 12.0
@@ -50,10 +50,10 @@ def allocate(state: State) -> None:
     state["excess"] = EXCURSION_PRIOR
 
 
-def restart(state: State, rows: Bools) -> None:
-    """Forget the sums in `rows`; what was learnt of the noise stays."""
-    state["sums"] = np.where(rows[:, None, None, None], 0.0, state["sums"])
-    state["peak"] = np.where(rows[:, None, None], 0.0, state["peak"])
+def restart(state: State) -> None:
+    """Forget the sums; what was learnt of the noise stays."""
+    state["sums"] = 0.0
+    state["peak"] = 0.0
 
 
 def limit(state: State, plan: base.Plan) -> Floats:

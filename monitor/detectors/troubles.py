@@ -1,24 +1,24 @@
-"""What the detectors see of one stream becomes one trouble: opened, updated as it grows, closed on proof.
+"""One open trouble a stream: what was seen of it, how it goes on, and the proof that it is over.
 
-While a trouble is open the baseline is frozen. It closes when the level (or the contrast) that moved is
-shown to be back near where it was, by a likelihood ratio with the same cap a bucket as the alarms have.
+While a trouble is open the baseline is frozen. What moved (the level, or one contrast) is followed from
+bucket to bucket; the trouble closes when it is shown to be back near where it came from: closer to its
+origin than to what it had fallen to, by several errors. The errors count few requests, the wander of the
+traffic, and how unsteady the stream is since the trouble began.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.detectors import base, reference
-from monitor.detectors.base import Alarm, Condition, Level
+from monitor.detectors import base
+from monitor.detectors.base import Condition
 
 if TYPE_CHECKING:
-    from monitor.detectors.base import Action, Bools, Floats, Kind, Severity, State
+    from monitor.detectors.base import Bools, Floats, Ints, Kind, State
 
-KINDS: tuple[Kind | None, ...] = (
-    None,
+KINDS: tuple[Kind, ...] = (
     "collapse",
     "drop",
     "tail_drop",
@@ -27,77 +27,105 @@ KINDS: tuple[Kind | None, ...] = (
     "dead_draft",
     "speculation_silent",
 )
-CODE = {kind: code for code, kind in enumerate(KINDS)}
-IMPROVEMENT = CODE["improvement"]
-DEAD, SILENT, TAIL, DECAY = CODE["dead_draft"], CODE["speculation_silent"], CODE["tail_drop"], CODE["decay"]
-DETECTORS = ("level", "shape", "plunge", "floor", "trend")
+CODE: dict[Kind, int] = {kind: code for code, kind in enumerate(KINDS, 1)}
+COLLAPSE, TAIL, IMPROVEMENT = CODE["collapse"], CODE["tail_drop"], CODE["improvement"]
+DEAD, SILENT = CODE["dead_draft"], CODE["speculation_silent"]
 
-RECENT_KEPT = 0.6
-AFTER_KEPT = 0.99
-RECOVERY_NATS = 5.0
-STILL_DOWN = 0.6
+RECENT_KEPT = 0.9
+AFTER_KEPT = 0.995
+WINDOW_KEPT = 0.9
+SCATTER_KEPT = 0.97
+STILL = 0.6
+ERRORS = 2.5
+QUICK_ERRORS = 3.5
+QUICK_BUCKETS = 2
+LEAST_BUCKETS = 4
 CORRELATED = 2.0
-ADOPT_SECONDS = 6 * 3600.0
+FOLLOW = 0.01
+LEAST_KEPT = 0.7
 
-_SUMS = [("trials", "f8", base.POSITIONS), ("successes", "f8", base.POSITIONS), ("drafts", "f8"), ("accepted", "f8")]
+SUMS = np.dtype(
+    [("trials", "f8", base.POSITIONS), ("successes", "f8", base.POSITIONS), ("drafts", "f8"), ("accepted", "f8")],
+)
 DTYPE = np.dtype(
     [
         ("kind", "i8"),
         ("opened_at", "f8"),
-        ("change", "f8", 3),
-        ("channel", "i8"),
-        ("origin", "f8"),
-        ("shift", "f8"),
-        ("recovery", "f8"),
+        ("change_at", "f8"),
+        ("change_low", "f8"),
+        ("change_high", "f8"),
         ("score", "f8"),
-        ("positions", "i8"),
         ("detector", "i8"),
-        ("recent", "f8", 3),
-        ("after", np.dtype(_SUMS)),
+        ("positions", "i8"),
+        ("channel", "i8"),
+        ("origin", "f8", 2),
+        ("shift", "f8", 2),
+        ("first_shift", "f8", 2),
+        ("rhythm", "f8"),
+        ("window", "f8", (2, 2)),
+        ("scatter", "f8", 2),
+        ("buckets", "f8"),
+        ("streak", "f8"),
+        ("recent", SUMS),
+        ("after", SUMS),
     ],
 )
 
 
-def follow(state: State, bucket: State, promised: Floats) -> Floats:
-    """Take full buckets into the recent sums and return the share of MAL [B] that is missing now.
+def gather(sums: State, more: tuple[Floats, Floats, Floats, Floats], kept: float, rows: Bools) -> None:
+    """Let sums fade by `kept` where `rows` and take in more (trials, successes, drafts, accepted)."""
+    trials, successes, drafts, accepted = more
+    sums["trials"] = np.where(rows[:, None], sums["trials"] * kept + trials, sums["trials"])
+    sums["successes"] = np.where(rows[:, None], sums["successes"] * kept + successes, sums["successes"])
+    sums["drafts"] = np.where(rows, sums["drafts"] * kept + drafts, sums["drafts"])
+    sums["accepted"] = np.where(rows, sums["accepted"] * kept + accepted, sums["accepted"])
 
-    `promised` [B] is what the baseline would have accepted of the bucket's drafts.
+
+def recovered(state: State, score: Floats, variance: Floats, wander: Floats, rhythm: Floats) -> Bools:
+    """Follow the open troubles through full buckets and return the rows [B] that are proven over.
+
+    score, variance [B, 8] of the level and the contrasts; wander [B]: variance of the level's own wander;
+    rhythm [B]: what the hour of the day adds to the level.
     """
-    recent = state["recent"] * RECENT_KEPT
-    recent[:, 0] += bucket["drafts"]
-    recent[:, 1] += bucket["accepted"]
-    recent[:, 2] += promised
-    state["recent"] = recent
-    after = state["after"]
-    open_ = state["kind"] > 0
-    for name in ("drafts", "accepted"):
-        after[name] = np.where(open_, after[name] * AFTER_KEPT + bucket[name], 0.0)
-    for name in ("trials", "successes"):
-        after[name] = np.where(open_[:, None], after[name] * AFTER_KEPT + bucket[name], 0.0)
-    missing: Floats = 1.0 - (recent[:, 0] + recent[:, 1]) / np.maximum(recent[:, 0] + recent[:, 2], 1e-9)
-    return missing
-
-
-def recovery(state: State, channels: Floats, variances: Floats) -> Bools:
-    """Return in which rows [B] the open trouble is proven over; channels, variances [B, 8] of full buckets."""
-    row = np.arange(len(channels))
+    row = np.arange(len(score))
     channel = state["channel"]
-    moved = channels[row, channel] - state["origin"]
-    still = STILL_DOWN * state["shift"]
-    gain = (0.5 * still - moved) * still / (CORRELATED * variances[row, channel])
-    gain = np.clip(gain, -0.5 * RECOVERY_NATS, 0.5 * RECOVERY_NATS + 0.01)
-    total = np.maximum(state["recovery"] + gain, 0.0)
-    watching = (state["kind"] > 0) & (state["kind"] < DEAD)
-    state["recovery"] = np.where(watching, total, 0.0)
-    over: Bools = watching & (total >= RECOVERY_NATS)
+    watched = (state["kind"] > 0) & (state["kind"] < DEAD)
+    moved = np.stack([score[:, 0], score[row, channel]], 1) - state["origin"]
+    moved -= np.stack([rhythm - state["rhythm"], np.where(channel == 0, rhythm - state["rhythm"], 0.0)], 1)
+    model = CORRELATED * np.stack([variance[:, 0], variance[row, channel]], 1)
+    window = state["window"]
+    mean = window[:, :, 1] / np.maximum(window[:, :, 0], 1e-9)
+    seen = state["buckets"]
+    scatter = np.where((seen > 0.0)[:, None], state["scatter"] * SCATTER_KEPT + (1.0 - SCATTER_KEPT) * (moved - mean) ** 2, 0.0)
+    noise = np.maximum(model, CORRELATED * scatter)
+    window = window * WINDOW_KEPT
+    window[:, :, 0] += 1.0 / noise
+    window[:, :, 1] += moved / noise
+    mean = window[:, :, 1] / window[:, :, 0]
+    lasting = np.stack([wander, np.where(channel == 0, wander, 0.0)], 1)
+    error = np.sqrt(1.0 / window[:, :, 0] + lasting)
+    shift, first = state["shift"], state["first_shift"]
+    sign = np.sign(first)
+    followed = shift + FOLLOW * (mean - shift) * (seen >= LEAST_BUCKETS)[:, None]
+    shift = np.maximum(followed * sign, LEAST_KEPT * np.abs(first)) * sign
+    back = ((STILL * shift - mean) * sign > ERRORS * error) | (first == 0.0)
+    quick = ((STILL * shift - moved) * sign > QUICK_ERRORS * np.sqrt(model + lasting)) | (first == 0.0)
+    streak = np.where(quick.all(1), state["streak"] + 1.0, 0.0)
+    open_ = watched[:, None]
+    state["window"] = np.where(open_[..., None], window, 0.0)
+    state["scatter"] = np.where(open_, scatter, 0.0)
+    state["shift"] = np.where(open_, shift, state["shift"])
+    state["buckets"] = np.where(watched, seen + 1.0, 0.0)
+    state["streak"] = np.where(watched, streak, 0.0)
+    over: Bools = watched & ((back.all(1) & (seen >= LEAST_BUCKETS)) | (streak >= QUICK_BUCKETS))
     return over
 
 
-def conditions(state: State, warm: Bools) -> base.Ints:
+def conditions(state: State, warm: Bools) -> Ints:
     """Return the `Condition` codes [B]."""
     kind = state["kind"]
     code = np.where(warm, int(Condition.OK), int(Condition.WARMING))
     code = np.where(kind > 0, int(Condition.DRIFTING), code)
     code = np.where(kind == IMPROVEMENT, int(Condition.IMPROVED), code)
-    result: base.Ints = np.where((kind == CODE["collapse"]) | (kind == DEAD), int(Condition.COLLAPSED), code)
+    result: Ints = np.where((kind == COLLAPSE) | (kind == DEAD), int(Condition.COLLAPSED), code)
     return result

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from monitor.engines import vllm
+from monitor.engines import llamacpp, lmdeploy, mlc, sglang, signposts, tgi, trtllm, vllm, xllm
 
 if TYPE_CHECKING:
     from monitor.engines.base import Engine
@@ -14,7 +14,29 @@ if TYPE_CHECKING:
 SHOWN_NAMES = 5
 _NAMES = re.compile(rb"^([a-zA-Z_:][a-zA-Z0-9_:]*)", re.MULTILINE)
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (vllm.ENGINE,)}
+ENGINES: dict[str, Engine] = {
+    engine.name: engine
+    for engine in (
+        vllm.ENGINE,
+        sglang.ENGINE,
+        trtllm.ENGINE,
+        llamacpp.ENGINE,
+        lmdeploy.ENGINE,
+        tgi.ENGINE,
+        mlc.ENGINE,
+        xllm.ENGINE,
+    )
+}
+
+# Where a target's page may be when its URL has no path, in this order. TensorRT-LLM's comes first because a
+# look at its /metrics takes iteration records away from whoever reads them; the others answer 404 there.
+PROBE_PATHS: tuple[str, ...] = tuple(
+    dict.fromkeys(
+        [*(engine.path for engine in ENGINES.values() if engine.path != "/metrics"), "/metrics", "/metrics/"]
+    )
+)
+# And where when it has no port either; of engines with the same port the first in the table names it.
+PROBE_PORTS: tuple[int, ...] = tuple(dict.fromkeys(engine.port for engine in ENGINES.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +49,13 @@ class Schema:
 
 
 def recognise(body: bytes) -> Schema | None:
-    """Return the schema of the first engine of the table whose signature the page has, None where none fits."""
+    """Return the schema of the first engine of the table whose signature the page has, None if none fits.
+
+    A page of no engine that is known all the same gets a schema that reads it as unsupported, with the place
+    to look at instead.
+    """
     text = b"\n" + body
-    for engine in ENGINES.values():
+    for engine in (*ENGINES.values(), *signposts.SIGNPOSTS):
         match = engine.signature.search(text)
         if match is not None:
             prefix = match["prefix"].decode()

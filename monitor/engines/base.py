@@ -46,7 +46,7 @@ class Evidence(IntEnum):
     REQUEST_END = 1  # credited when a request ends: one lump is one batch of evidence
     ITERATIONS = 2  # records of single iterations, some of which may be lost
     GAUGE = 3  # the engine's own mean over a window of unknown weight
-    NONE = 4  # the page has no speculation to judge
+    NONE = 4  # nothing to judge: speculation is off, or the engine says that it makes no drafts just now
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,12 @@ class Reading:
 
     `counters` has one value per `Counter`, NaN where the page does not say. `accepted` has one value per
     position (0 first), empty where the page has none. `num_speculative_tokens` is k, 0 where unknown.
-    `mean_acceptance_length` is only set where the engine has a gauge of it and no counters.
+    `mean_acceptance_length` is only set where the engine has a gauge of it and no counters; `window_drafts`
+    is about how many drafts the gauge's mean covers. `resolution` is the smallest step in which the counters
+    can move, 0 where every count shows: it grows where an engine prints few digits.
     `speculating` tells a page that counts drafts from one where speculation is off. `started_at` and
     `created_at` are unix seconds, NaN where unknown. `config` names what must stay the same for two readings
-    to be comparable (draft_model, method, target_model, quantization, weight_version …), `facts` what else the
+    to be comparable (draft_model, method, target_model, quantization, weight_version), `facts` what else the
     page says of the configuration: its change is told beside an event but does not end a regime.
     """
 
@@ -70,6 +72,8 @@ class Reading:
     num_speculative_tokens: int = 0
     speculating: bool = True
     mean_acceptance_length: float = UNKNOWN
+    window_drafts: float = UNKNOWN
+    resolution: float = 0.0
     running: float = UNKNOWN
     started_at: float = UNKNOWN
     created_at: float = UNKNOWN
@@ -88,7 +92,9 @@ class Unsupported:
 class Reader(Protocol):
     """Turns the values of a page, and the bodies of the pages beside it by path, into readings."""
 
-    def __call__(self, values: Sequence[float], beside: Mapping[str, bytes]) -> tuple[Reading, ...] | Unsupported:
+    def __call__(
+        self, values: Sequence[float], beside: Mapping[str, bytes]
+    ) -> tuple[Reading, ...] | Unsupported:
         """Return the readings of the page's streams."""
         ...
 
@@ -100,7 +106,10 @@ class Engine:
     `signature` finds a line that only this engine's pages have; its group `prefix` is what the page puts
     before the engine's names. `wanted` gives the sample names to read for a prefix. `prepare` looks once at
     the series of a page and returns a function from values to readings. `beside` are paths that are read
-    with every page, `identity` paths that are asked once in a process life.
+    with every page, `identity` paths that are asked once in a process life; all are read without effect on
+    the engine. `port` and `path` are where the engine has its page unless told otherwise. `title` and
+    `versions` are for people. `when_silent` says why this engine may stop drafting by itself. `needs_beside`:
+    a page alone has other streams, or other names for them, than with its other pages beside it.
     """
 
     name: str
@@ -109,3 +118,9 @@ class Engine:
     prepare: Callable[[Sequence[Series], str], Reader]
     beside: tuple[str, ...] = ()
     identity: tuple[str, ...] = ()
+    title: str = ""
+    versions: str = ""
+    port: int = 0
+    path: str = "/metrics"
+    when_silent: str = ""
+    needs_beside: bool = False

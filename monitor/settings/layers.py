@@ -70,7 +70,7 @@ def from_environment(environment: Mapping[str, str], names: Collection[str]) -> 
         if key in settings:
             given[settings[key]] = text
         elif (
-            key.startswith(ENVIRONMENT_PREFIX) and key != CONFIG_VARIABLE and not _SERVICE_LINK.fullmatch(key)
+            key.startswith(ENVIRONMENT_PREFIX) and key != CONFIG_VARIABLE and not _is_service_link(key, text)
         ):
             problems.append(f"{key}: no such setting{suggestion(key, settings)}")
     if problems:
@@ -92,6 +92,14 @@ def from_file(file: str | None) -> Layer:
             f"{file}: not UTF-8 at byte {error.start}; expected a YAML file with settings"
         ) from error
     return Layer(_mapping(file, text), lambda name: f"{file}: {name}")
+
+
+def _is_service_link(key: str, text: str) -> bool:
+    # SPECMON_WEB_PORT=9000 is somebody's mistake, SPECMON_WEB_PORT=tcp://10.0.0.1:80 is Kubernetes.
+    bare = key.endswith("_PORT") and not key.endswith(
+        ("_SERVICE_PORT", "_TCP_PORT", "_UDP_PORT", "_SCTP_PORT")
+    )
+    return _SERVICE_LINK.fullmatch(key) is not None and ("://" in text or not bare)
 
 
 def suggestion(word: str, known: Collection[str]) -> str:

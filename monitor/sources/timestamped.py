@@ -71,8 +71,10 @@ def scrapes(stream: io.BufferedReader, name: str) -> Iterator[Scrape]:
 
 def _read(stream: io.BufferedReader) -> _Columns:
     columns = _Columns()
+    number = 0
     try:
-        for number, line in enumerate(stream, start=1):
+        for line in stream:
+            number += 1
             if line[:1] != b"#" and not line.isspace():
                 _add(columns, number, line)
     except streams.DAMAGED as error:

@@ -88,7 +88,7 @@ class _Scale:
 def sparkline(points: Sequence[Point], label: str, state: str) -> Markup:
     """Return a small picture of the points' values with the last reference as a dashed line."""
     known = [value for point in points for value in (point.value, point.reference) if value is not None]
-    if not known:
+    if all(point.value is None for point in points):
         return Markup("")
     high = max(*known, 1.5)
     across = _Scale(points[0].start, max(points[-1].end, points[0].start + 1), 1, SPARK_WIDTH - 1)
@@ -120,7 +120,7 @@ def bar(value: float, reference: float | None, label: str) -> Markup:
 
 
 def history(chart: Chart) -> Markup:
-    """Return the whole chart; without a known value it is an empty frame that says so."""
+    """Return the whole chart; without a known value it is a frame that says so."""
     known = [
         value
         for point in chart.points
@@ -142,7 +142,7 @@ def history(chart: Chart) -> Markup:
         *_states(chart.points, across),
         *(_badge(marker, across) for marker in chart.markers),
     ]
-    if not known:
+    if all(point.value is None for point in chart.points):
         parts.append(f'<text class="none" x="{WIDTH // 2}" y="{HEIGHT // 2}">no data in this time</text>')
     return Markup("".join(parts) + "</svg>")
 

@@ -114,7 +114,7 @@ def _head(view: View, sentence: str) -> list[str]:
 
 
 def _fleet_row(stream: StreamView, now: float) -> tuple[str, ...]:
-    mal = fields.number(stream.estimate, "mal")
+    mal = fields.number(sentences.level_now(stream, now), "mal")
     replica = "" if stream.replica in {"", "0"} else f"/{stream.replica}"
     since = fields.number(stream.open_event or {}, "change_point_at") or stream.state_since
     bad = stream.state in {"collapsed", "drifting", "silent"}

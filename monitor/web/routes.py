@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from monitor import selfmetrics, textformat
-from monitor.web import answers, plaintext, sentences, states
-from monitor.web.asking import Ask, Refused, best_media_type
+from monitor.web import answers, asking, plaintext, sentences, states
+from monitor.web.asking import Ask, Refused
 from monitor.web.pages import events, fleet, service, stream
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def metrics(own: CollectorRegistry) -> Route:
         if target is not None and target not in {each.name for each in view.targets()}:
             raise Refused(404, f"no target {target!r}; /targets lists them")
         types = ["text/plain", "application/openmetrics-text"]
-        openmetrics = best_media_type(ask.accept, types) == types[1]
+        openmetrics = asking.best_media_type(ask.accept, types) == types[1]
         families = list(view.families(target))
         # A page of one target says nothing of the process: it would be counted once per target.
         process = b"" if target is not None else selfmetrics.process_text(own, openmetrics=openmetrics)

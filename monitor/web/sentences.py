@@ -57,7 +57,7 @@ def stream(view: StreamView, now: float) -> str:
         event = view.open_event or {}
         at = fields.number(event, "change_point_at") or view.state_since
         when = "" if at is None else f" since {_when(at, now)}"
-        return f"{head}{when}{_moved(view)}{_cost(view)}."
+        return f"{head}{when}{_moved(view, now)}{_cost(view)}."
     if view.state == "ok":
         mal = fields.number(view.estimate, "mal")
         return f"Speculation does as well as its baseline: a draft yields {wording.length(mal)} tokens."
@@ -94,6 +94,21 @@ def name(view: StreamView) -> str:
     return f"{view.target}{model}"
 
 
+def level_now(view: StreamView, now: float) -> Record:
+    """Return where acceptance is now (`mal`, `mal_low`, `mal_high`).
+
+    While the window still reaches back before the change of an open event, its mean is of two levels; the
+    event's own level after the change is meant then.
+    """
+    event = view.open_event or {}
+    changed = fields.number(event, "change_point_at")
+    window = fields.number(view.estimate, "window_seconds")
+    after = fields.record(event, "after")
+    if changed is not None and window is not None and now - changed < window and fields.number(after, "mal"):
+        return after
+    return view.estimate
+
+
 def lost_ratio(view: StreamView) -> float | None:
     """Return the share of the benefit that is lost, of the open event if there is one."""
     ratio = fields.number(fields.record(view.open_event or {}, "cost"), "benefit_lost_ratio")
@@ -124,13 +139,11 @@ def _worst(view: StreamView, now: float) -> str:
     when = "" if at is None else f", for {wording.span(now - at)}"
     if view.state == "silent":
         return f"{name(view)}, no drafts although configured{when}."
-    return f"{name(view)}{_moved(view)}{when}{_cost(view)}."
+    return f"{name(view)}{_moved(view, now)}{when}{_cost(view)}."
 
 
-def _moved(view: StreamView) -> str:
-    before, after = view.baseline_mal, fields.number(view.estimate, "mal")
-    if after is None:
-        after = fields.number(fields.record(view.open_event or {}, "after"), "mal")
+def _moved(view: StreamView, now: float) -> str:
+    before, after = view.baseline_mal, fields.number(level_now(view, now), "mal")
     if after is None:
         return ""
     if before is None:

@@ -39,7 +39,6 @@ STATES: dict[str, State] = {
 }
 _RANKS = {name: rank for rank, name in enumerate(STATES)}
 LOST = frozenset({"collapsed", "silent"})
-JUDGED = frozenset({"collapsed", "drifting", "improved", "ok"})
 
 
 def rank(name: str) -> int:

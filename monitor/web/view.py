@@ -147,7 +147,7 @@ class View(Protocol):
         """Events in the JSON form of the design, newest `raised_at` first.
 
         `since` keeps what was raised at or after it, and whatever is still open. Beside the fixed fields the
-        pages show `change_point_low_at`, `change_point_high_at` and `facts` (sentences) where there are any.
+        pages show `change_point_low`, `change_point_high` and `facts` (sentences) where there are any.
         """
 
     def event(self, event_id: str) -> Mapping[str, object] | None:

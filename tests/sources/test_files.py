@@ -193,8 +193,8 @@ def test_a_recording_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> Non
     (tmp_path / "c.gz").write_bytes(packed[: len(packed) // 2])
     *good, last = files.replay(str(tmp_path / "c.gz"))
     assert len(good) > 100
-    assert last[0].failure is not None
-    assert last[0].failure.reason == "encoding"
+    assert last[-1].failure is not None
+    assert last[-1].failure.reason == "encoding"
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,8 @@ COLLAPSE: Mapping[str, object] = {
     "severity": "critical",
     "status": "open",
     "change_point_at": COLLAPSED_AT,
-    "change_point_low_at": COLLAPSED_AT - 30,
-    "change_point_high_at": COLLAPSED_AT + 15,
+    "change_point_low": COLLAPSED_AT - 30,
+    "change_point_high": COLLAPSED_AT + 15,
     "raised_at": COLLAPSED_AT + 45,
     "closed_at": None,
     "before": {
@@ -80,8 +80,8 @@ PASSED: Mapping[str, object] = {
     "severity": "warning",
     "status": "closed",
     "change_point_at": NOW - 14400,
-    "change_point_low_at": NOW - 14460,
-    "change_point_high_at": NOW - 14370,
+    "change_point_low": NOW - 14460,
+    "change_point_high": NOW - 14370,
     "raised_at": NOW - 14300,
     "closed_at": NOW - 11000,
     "after": {

@@ -68,7 +68,7 @@ def _row(event: Record, label: str, site: Site) -> list[Child]:
 
 
 def _when(event: Record, site: Site) -> Markup:
-    low, high = fields.number(event, "change_point_low_at"), fields.number(event, "change_point_high_at")
+    low, high = fields.number(event, "change_point_low"), fields.number(event, "change_point_high")
     between = None
     if low is not None and high is not None:
         between = tag("small", f" between {wording.clock(low)} and {wording.clock(high)}")

@@ -40,10 +40,9 @@ def page(view: View, site: Site, shown: Sequence[StreamView], total: int) -> byt
 
 def _row(view: View, stream: StreamView, site: Site) -> list[Child]:
     why = states.STATES[stream.state].why_unknown
-    mal = fields.number(stream.estimate, "mal")
-    ends = wording.interval(
-        fields.number(stream.estimate, "mal_low"), fields.number(stream.estimate, "mal_high")
-    )
+    level = sentences.level_now(stream, site.now)
+    mal = fields.number(level, "mal")
+    ends = wording.interval(fields.number(level, "mal_low"), fields.number(level, "mal_high"))
     now = (
         tag("strong", wording.length(mal)),
         tag("small", ends, title="95 % interval") if mal is not None and ends != wording.UNKNOWN else None,
@@ -92,7 +91,7 @@ def _name(stream: StreamView, site: Site) -> Markup:
 
 def _spark(view: View, stream: StreamView, site: Site) -> Child:
     buckets = series.thinned(view.history(stream.id, site.now - SPARK_SECONDS, site.now), _SPARK_POINTS)
-    mal = fields.number(stream.estimate, "mal")
+    mal = fields.number(sentences.level_now(stream, site.now), "mal")
     label = f"mean acceptance length over the last hour, now {wording.length(mal)}"
     return charts.sparkline(series.acceptance(buckets), label, stream.state) or layout.unknown(
         "no drafts in the last hour"

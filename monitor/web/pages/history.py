@@ -1,4 +1,4 @@
-"""The figures of a stream's history: acceptance, and the time per token that it implies, with numbered events."""
+"""The figures of a stream's history: acceptance, and the time per token it implies, with numbered events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def figures(
     """Return the figures of the buckets between two times; `listed` are events with the number of each."""
     start, end = series.extent(buckets, start, end)
     drawn = series.thinned(buckets, _CHART_POINTS)
-    found = (_marker(label, event, site, start, end) for label, event in listed)
+    # Drawn oldest first, so that the newest of several at one place lies on top.
+    found = (_marker(label, event, site, start, end) for label, event in reversed(listed))
     markers = [marker for marker in found if marker is not None]
     acceptance, tpot = series.acceptance(drawn), series.token_milliseconds(drawn)
     about = f"{_extremes(acceptance)}; {wording.plural(len(markers), 'event')}."
@@ -55,7 +56,7 @@ def _marker(label: str, event: Record, site: Site, start: float, end: float) -> 
     at, closed = fields.number(event, "change_point_at"), fields.number(event, "closed_at")
     if at is None or at > end or (closed is not None and closed < start):
         return None
-    low, high = fields.number(event, "change_point_low_at"), fields.number(event, "change_point_high_at")
+    low, high = fields.number(event, "change_point_low"), fields.number(event, "change_point_high")
     return Marker(
         at=at,
         low=at if low is None else low,

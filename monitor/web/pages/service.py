@@ -49,7 +49,6 @@ def targets(view: View, site: Site) -> bytes:
         "Engine",
         "Last scrape",
         "Last good",
-        "Took",
         "Streams",
         "Last error",
     )
@@ -86,18 +85,21 @@ def _target(target: TargetView, site: Site) -> list[Child]:
         if target.up
         else tag("span", "✕ down", class_="state collapsed")
     )
-    never = "it was not scraped yet"
     return [
         target.name,
         up,
         tag("code", target.url),
         target.engine or layout.unknown(target.unrecognised or "no page was recognised yet"),
-        layout.moment(target.last_scrape_at, site.now, never),
+        _looked(target, site),
         layout.moment(target.last_success_at, site.now, "there was no good scrape yet"),
-        layout.value(wording.seconds(target.duration), never),
         streams or layout.unknown("no stream was seen"),
         _failures(target),
     ]
+
+
+def _looked(target: TargetView, site: Site) -> Markup:
+    took = tag("small", f"took {wording.seconds(target.duration)}") if target.duration is not None else None
+    return tag("span", layout.moment(target.last_scrape_at, site.now, "it was not scraped yet"), took)
 
 
 def _failures(target: TargetView) -> Markup:

@@ -1,0 +1,53 @@
+"""`specmon run`: the service."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from monitor import commands, flags, logs, settings
+
+if TYPE_CHECKING:
+    import argparse
+
+    from monitor.settings import Settings
+
+INTERVALS_PER_BUCKET = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Every setting as a flag."""
+    flags.add(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Watch the targets until SIGTERM or SIGINT."""
+    effective = read(arguments)
+    if not effective.targets:
+        expected = (
+            "expected --target URL, SPECMON_TARGETS or `targets` in the file; `specmon demo` needs none"
+        )
+        raise commands.Unusable(f"no target to watch: {expected}")
+    from monitor import assembly
+    from monitor.commands import serving
+
+    asyncio.run(
+        serving.serve(
+            effective,
+            assembly.plan(effective),
+            assembly.scrape_targets(effective),
+            reread=lambda: flags.read(arguments),
+            bucket=min(max(INTERVALS_PER_BUCKET * effective.scrape.interval, 2.0), 60.0),
+        )
+    )
+    return commands.FINE
+
+
+def read(arguments: argparse.Namespace) -> Settings:
+    """Return the settings and start logging with them. Raises Unusable where they are wrong."""
+    try:
+        effective = flags.read(arguments)
+    except (settings.Unreadable, settings.Invalid) as error:
+        raise commands.Unusable(str(error)) from error
+    logs.start(effective.log.level, effective.log.format)
+    return effective

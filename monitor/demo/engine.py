@@ -1,0 +1,136 @@
+"""One simulated engine: request slots that decode with speculation, and the counters that come of it.
+
+A slot is always in a request or between two. A request has a length, a prompt, and its own skill with the
+draft (a shift of all conditional acceptances in logit), which is what makes real acceptance vary more than
+the number of drafts explains. The clock of the simulation goes in ticks, so that a run depends on the seed
+and the time that has passed, not on how often the page is read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+TICK_SECONDS = 0.25
+STEPS_PER_TICK = 10
+STEP_SECONDS = TICK_SECONDS / STEPS_PER_TICK
+WARM_UP_SECONDS = 30.0  # simulated before the first page: no engine is watched from its first request on
+PAUSE_TICKS = 2.0  # mean time between two requests of a slot
+MEDIAN_TOKENS = 400.0
+TOKENS_SPREAD = 0.7  # sd of the logarithm
+SKILL_SPREAD = 0.35  # sd in logit, between requests
+CACHED_SHARE = 0.3
+PREFILL_TOKENS_PER_SECOND = 8000.0
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What holds from `start` (seconds after the first page) until the next phase.
+
+    `conditional` is the mean conditional acceptance of each position, `prompt_tokens` the median prompt of
+    new requests, `slots` how many requests run at most at a time.
+    """
+
+    start: float
+    conditional: tuple[float, ...]
+    prompt_tokens: float = 300.0
+    slots: int = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One engine of the demo: how its target is called, the model it claims to serve, and what happens."""
+
+    name: str
+    model_name: str
+    phases: tuple[Phase, ...]
+
+
+@dataclass(slots=True)
+class Totals:
+    """What the engine has counted since its start; lists of observations wait to be put into histograms."""
+
+    drafts: int = 0
+    accepted: Floats = field(default_factory=lambda: np.zeros(0))
+    steps: int = 0
+    decode_outputs: int = 0
+    decode_seconds: float = 0.0
+    generation_tokens: int = 0
+    prompt_tokens: float = 0.0
+    running: int = 0
+    started: list[tuple[float, float]] = field(default_factory=list)  # prompt tokens, seconds to first token
+    finished: list[tuple[float, float, float]] = field(default_factory=list)  # prompt, output tokens, seconds
+
+
+class Engine:
+    """The simulation of one scenario; `advance` moves it on, `totals` is what it has counted."""
+
+    def __init__(self, scenario: Scenario, rng: np.random.Generator) -> None:
+        slots = max(phase.slots for phase in scenario.phases)
+        self._phases = scenario.phases
+        self._rng = rng
+        self._now = -WARM_UP_SECONDS
+        self._left = np.zeros(slots)  # tokens until the request is done; 0 or less between requests
+        self._made = np.zeros(slots)
+        self._prompt = np.zeros(slots)
+        self._begun = np.zeros(slots)
+        self._skill = np.zeros(slots)
+        self.totals = Totals(accepted=np.zeros(len(scenario.phases[0].conditional)))
+        self.advance(0.0)
+
+    def advance(self, seconds: float) -> None:
+        """Simulate up to `seconds` after the first page."""
+        while self._now + TICK_SECONDS <= seconds:
+            phase = [phase for phase in self._phases if phase.start <= self._now][-1]
+            self._begin_requests(phase)
+            self._decode(phase)
+            self._now += TICK_SECONDS
+
+    def _begin_requests(self, phase: Phase) -> None:
+        free = (self._left <= 0) & (np.arange(len(self._left)) < phase.slots)
+        new = np.flatnonzero(free & (self._rng.random(len(free)) < 1 / PAUSE_TICKS))
+        count = len(new)
+        self._left[new] = np.ceil(MEDIAN_TOKENS * np.exp(TOKENS_SPREAD * self._rng.standard_normal(count)))
+        self._prompt[new] = np.ceil(phase.prompt_tokens * np.exp(0.5 * self._rng.standard_normal(count)))
+        self._skill[new] = SKILL_SPREAD * self._rng.standard_normal(count)
+        self._begun[new] = self._now
+        self._made[new] = 1
+        self.totals.generation_tokens += count
+        self.totals.prompt_tokens += float(self._prompt[new].sum())
+        waits = 0.05 + self._prompt[new] / PREFILL_TOKENS_PER_SECOND
+        self.totals.started += zip(self._prompt[new].tolist(), waits.tolist(), strict=True)
+
+    def _decode(self, phase: Phase) -> None:
+        """Run every slot's request for one tick; a request that reaches its length ends with the tick."""
+        busy = np.flatnonzero(self._left > 0)
+        self.totals.running = len(busy)
+        if not len(busy):
+            return
+        kept = np.full(len(busy), STEPS_PER_TICK)
+        tokens = kept.astype(float)
+        for position, conditional in enumerate(phase.conditional):
+            odds = math.log(conditional / (1 - conditional)) + self._skill[busy]
+            kept = self._rng.binomial(kept, 1 / (1 + np.exp(-odds)))
+            self.totals.accepted[position] += kept.sum()
+            tokens += kept
+        self._left[busy] -= tokens
+        self._made[busy] += tokens
+        self._count(busy, tokens)
+
+    def _count(self, busy: npt.NDArray[np.intp], tokens: Floats) -> None:
+        totals = self.totals
+        done = busy[self._left[busy] <= 0]
+        lives = self._now + TICK_SECONDS - self._begun[done]
+        totals.finished += zip(
+            self._prompt[done].tolist(), self._made[done].tolist(), lives.tolist(), strict=True
+        )
+        totals.steps += STEPS_PER_TICK
+        totals.drafts += STEPS_PER_TICK * len(busy)
+        totals.decode_outputs += STEPS_PER_TICK * len(busy)
+        totals.decode_seconds += TICK_SECONDS * len(busy)
+        totals.generation_tokens += int(tokens.sum())

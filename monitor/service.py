@@ -1,0 +1,231 @@
+"""The running service: loops that scrape, step, save and serve, started and stopped together.
+
+Every loop is a named task of one group. An expected failure (a target that does not answer, a full disk)
+is a value or a counter; an unexpected one ends the group and the process with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor import checkpoint, engines, events, history, pipeline, selfmetrics, snapshot, store, streams
+from monitor.sources import http
+from monitor.sources.targets import ONCE, Beside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from monitor.engines.base import Engine
+    from monitor.events import Event
+    from monitor.pipeline import Plan
+    from monitor.scrapes import Scrape
+    from monitor.sources.targets import Target
+    from monitor.store import Store
+    from monitor.textformat import Family
+
+log = logging.getLogger(__name__)
+
+LONGEST_BATCH_SECONDS = 0.25
+BATCHES_PER_INTERVAL = 20.0
+ROWS_SAVED_PER_SECOND = 50.0
+
+
+class Service:
+    """Scrapes the targets, steps the pipeline, keeps the store, and makes the snapshots that pages show.
+
+    `clock` gives unix seconds. `interval` is the scrape interval and `bucket` the length of a history
+    bucket, both in seconds.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        targets: Sequence[Target],
+        kept: Store,
+        *,
+        clock: Callable[[], float],
+        bucket: float = 60.0,
+        config: Callable[[], str] = str,
+        simulated: bool = False,
+    ) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._bucket = bucket
+        self._store = kept
+        self._pending: list[Scrape] = []
+        self._arrived = asyncio.Event()
+        self._unsaved: list[Event] = []
+        self._recorder = history.Recorder()
+        self._since = np.zeros(0)
+        self._codes = np.zeros(0, np.int64)
+        self._running: set[str] = set()
+        self._reload = (True, clock())
+        self._state = self._restored()
+        self._scraper = http.Scraper(targets, self._deliver, clock)
+        self._engines: dict[str, str] = {}
+        self._facts = snapshot.Facts(
+            plan=plan,
+            state=self._state,
+            store=kept,
+            lock=threading.Lock(),
+            urls={target.name: target.url for target in targets},
+            config=config,
+            ready=self.ready,
+            self_families=self._self_families,
+            state_since=self._since,
+            started_at=clock(),
+            simulated=simulated,
+        )
+
+    def snapshot(self) -> snapshot.Snapshot:
+        """Return a look at everything now."""
+        return snapshot.Snapshot(self._facts, self._clock())
+
+    def ready(self) -> tuple[bool, str]:
+        """Return whether all loops run, and which does not."""
+        missing = {"scrape", "step", "save"} - self._running
+        return not missing, f"not running: {', '.join(sorted(missing))}" if missing else "all loops run"
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set, then save and return."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._named("scrape", self._scraper.run()), name="scrape"),
+                group.create_task(self._named("step", self._steps()), name="step"),
+                group.create_task(self._named("save", self._saves()), name="save"),
+            ]
+            await stop.wait()
+            await self._scraper.stop()
+            for task in tasks:
+                task.cancel()
+        self._step()
+        self._save(self._take_unsaved(), self._record())
+
+    def replace(self, plan: Plan, targets: Sequence[http.Target]) -> None:
+        """Go on with other targets and other settings of the detectors; the state stays."""
+        self._plan = self._facts.plan = plan
+        self._facts.urls = {target.name: target.url for target in targets}
+        self._scraper.set_targets(targets)
+
+    def note_reload(self, *, successful: bool) -> None:
+        """Remember how the last reload of the configuration went."""
+        self._reload = (successful, self._clock() if successful else self._reload[1])
+
+    async def _named(self, name: str, loop: Awaitable[None]) -> None:
+        self._running.add(name)
+        try:
+            await loop
+        finally:
+            self._running.discard(name)
+
+    def _restored(self) -> streams.State:
+        blobs = self._store.load()
+        if not blobs:
+            return pipeline.begin(self._plan)
+        try:
+            return checkpoint.thaw(self._plan, blobs)
+        except checkpoint.UnusableError as error:
+            log.warning("beginning anew: %s", error)
+            return pipeline.begin(self._plan)
+
+    def _deliver(self, scrape: Scrape) -> None:
+        if scrape.body is not None and scrape.target not in self._engines:
+            schema = engines.recognise(scrape.body)
+            if schema is not None:
+                self._ask_beside(scrape.target, schema.engine)
+                if schema.engine.needs_beside:
+                    return  # the next look brings the pages that this one is read with
+        self._pending.append(scrape)
+        self._arrived.set()
+
+    async def _steps(self) -> None:
+        delay = min(LONGEST_BATCH_SECONDS, self._plan.limits.scrape_interval / BATCHES_PER_INTERVAL)
+        while True:
+            await self._arrived.wait()
+            await asyncio.sleep(delay)
+            self._step()
+
+    def _step(self) -> None:
+        self._arrived.clear()
+        batch, self._pending = self._pending, []
+        if not batch:
+            return
+        batch.sort(key=lambda scrape: scrape.at)
+        with self._facts.lock:
+            step = pipeline.step(self._plan, self._state, batch)
+            self._note_states()
+        for name in {scrape.target for scrape in batch}:
+            schema = self._state.targets[name].memory.schema
+            if schema is not None:
+                self._ask_beside(name, schema.engine)
+        for observation in step.observations:
+            for row in observation.counts.rows[observation.counts.restarted]:
+                self._scraper.ask_again(self._state.identities[row].key.target)
+        for event in step.events:
+            log.info("event", extra={"event": events.as_json(event)})
+        self._unsaved += step.events
+
+    def _ask_beside(self, name: str, engine: Engine) -> None:
+        """Have the engine's other pages read too, once it is known which engine it is."""
+        if self._engines.get(name) != engine.name:
+            self._engines[name] = engine.name
+            always = [Beside(path, 0.0) for path in engine.beside]
+            self._scraper.set_beside(name, [*always, *(Beside(path, ONCE) for path in engine.identity)])
+
+    def _note_states(self) -> None:
+        """Remember since when each stream is in its state."""
+        now = self._clock()
+        codes = streams.states(self._state, np.full(len(self._state.identities), now), self._plan.limits)
+        grown = len(codes) - len(self._codes)
+        before = np.concatenate((self._codes, np.full(grown, -1)))
+        self._since = np.where(codes != before, now, np.concatenate((self._since, np.full(grown, now))))
+        self._codes = codes
+        self._facts.state_since = self._since
+
+    async def _saves(self) -> None:
+        """Save events within a second, state and history each bucket (less often for many streams)."""
+        loop = asyncio.get_running_loop()
+        due = self._clock()
+        with ThreadPoolExecutor(1, thread_name_prefix="store") as pool:
+            while True:
+                await asyncio.sleep(min(1.0, self._bucket))
+                now = self._clock()
+                if not self._unsaved and now < due:
+                    continue
+                buckets = self._record() if now >= due else []
+                if now >= due:
+                    due = now + max(self._bucket, len(self._state.identities) / ROWS_SAVED_PER_SECOND)
+                await loop.run_in_executor(pool, self._save, self._take_unsaved(), buckets)
+
+    def _take_unsaved(self) -> list[Event]:
+        found, self._unsaved = self._unsaved, []
+        return found
+
+    def _record(self) -> list[history.Bucket]:
+        with self._facts.lock:
+            self._note_states()
+            return self._recorder.take(self._state, self._codes, streams.STATES, self._clock())
+
+    def _save(self, found: Sequence[Event], buckets: Sequence[history.Bucket]) -> None:
+        with self._facts.lock:
+            blobs = checkpoint.freeze(self._state)
+        try:
+            self._store.save(blobs, [events.as_json(event) for event in found], buckets)
+        except store.UnwritableError as error:
+            log.error("the store cannot be written, will be tried again: %s", error)  # noqa: TRY400 - expected
+            self._unsaved = [*found, *self._unsaved]
+
+    def _self_families(self) -> Iterable[Family]:
+        yield from self._store.families()
+        successful, at = self._reload
+        yield from selfmetrics.reload_families(successful=successful, succeeded_at=at)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable

@@ -1,0 +1,215 @@
+"""Asks a target for its page once and says what came, page or failure, never by an exception."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from typing import TYPE_CHECKING, Self
+
+from yarl import URL
+
+import monitor
+from monitor.scrapes import Failure, Scrape
+from monitor.sources import bodies, credentials, targets, wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from monitor.scrapes import FailureReason
+    from monitor.sources.targets import Beside, Target
+    from monitor.sources.wire import Answer, Connection
+
+USER_AGENT = f"specmon/{monitor.__version__}"
+LONGEST_IDLE_SECONDS = 65.0  # a connection that rested longer may be dead without either side knowing
+MOST_REDIRECTS = 3
+_OK = 200
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_UNAUTHORISED = frozenset((401, 403))
+
+
+class _Peer:
+    """What is kept of a target between requests: its headers, where its page was found, its connection."""
+
+    __slots__ = ("connection", "credentials", "target", "url", "used_at")
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.credentials = credentials.Credentials(target, USER_AGENT)
+        self.url = targets.page_url(target.url)
+        self.connection: Connection | None = None
+        self.used_at = 0.0
+
+    def take(self, now: float) -> Connection | None:
+        """Return the connection if it can be used again; whoever takes it has it alone."""
+        connection, self.connection = self.connection, None
+        if connection is None or (connection.reusable and now - self.used_at < LONGEST_IDLE_SECONDS):
+            return connection
+        connection.close()
+        return None
+
+    def give(self, connection: Connection, now: float) -> None:
+        """Keep a connection for the next request, if it is good for one."""
+        if connection.reusable and self.connection is None:
+            self.connection, self.used_at = connection, now
+        else:
+            connection.close()
+
+
+class Client:
+    """Connections to targets; `async with` closes them."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._certificates = credentials.Certificates()
+        self._peers: dict[str, _Peer] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for peer in list(self._peers.values()):
+            self.forget(peer.target)
+        await asyncio.sleep(0)  # the event loop closes the sockets in its next turn
+
+    async def fetch(self, target: Target, beside: Sequence[Beside] = ()) -> Scrape:
+        """Return the page of `target`, and those of the pages `beside` that answered, within one deadline."""
+        loop = asyncio.get_running_loop()
+        at = self._clock()
+        started = loop.time()
+        deadline = started + target.timeout
+        peer = self._peer(target)
+        page = await self._page(peer, peer.url, deadline)
+        if isinstance(page, Failure):
+            self.forget(target)
+            return Scrape(target.name, at, failure=page, duration=loop.time() - started)
+        others = {}
+        for other in beside:
+            answer = await self._page(peer, peer.url.join(URL(other.path)), deadline)
+            if not isinstance(answer, Failure):
+                others[other.path] = answer
+        return Scrape(target.name, at, body=page, beside=others, duration=loop.time() - started)
+
+    def forget(self, target: Target) -> None:
+        """Drop what is kept of a target: its connection, where its page had moved to, the token as read."""
+        peer = self._peers.pop(target.name, None)
+        if peer is not None and peer.connection is not None:
+            peer.connection.close()
+
+    def _peer(self, target: Target) -> _Peer:
+        peer = self._peers.get(target.name)
+        if peer is None or peer.target is not target:
+            self.forget(target)
+            peer = self._peers[target.name] = _Peer(target)
+        return peer
+
+    async def _page(self, peer: _Peer, url: URL, deadline: float) -> bytes | Failure:
+        limit = peer.target.body_limit
+        try:
+            async with asyncio.timeout_at(deadline):
+                return bodies.unpacked(await self._found(peer, url), limit)
+        except TimeoutError:
+            reason: FailureReason = "timeout"
+            detail = f"no whole page within {peer.target.timeout:g}s"
+        except bodies.RefusedBodyError as error:
+            reason, detail = error.reason, str(error)
+        except wire.TooLargeError as error:
+            refused = bodies.too_large(str(error), limit)
+            reason, detail = refused.reason, str(refused)
+        except (OSError, wire.NotHttpError, ValueError) as error:
+            reason, detail = _explained(error)
+        return Failure(reason, f"{targets.shown(url)}: {detail}")
+
+    async def _found(self, peer: _Peer, url: URL) -> Answer:
+        """Return the answer with a page, after redirects within the same host and port."""
+        asked = url
+        for _ in range(MOST_REDIRECTS + 1):
+            answer = await self._answer(peer, url)
+            if answer.status == _OK:
+                if asked is peer.url:
+                    peer.url = url
+                return answer
+            if answer.status not in _REDIRECTS:
+                raise _refused(answer)
+            url = _redirected(url, answer)
+        raise bodies.RefusedBodyError("redirect", f"more than {MOST_REDIRECTS} redirects, expected a page")
+
+    async def _answer(self, peer: _Peer, url: URL) -> Answer:
+        request = _request(peer, url)
+        loop = asyncio.get_running_loop()
+        connection = peer.take(loop.time())
+        if connection is not None:
+            try:
+                answer = await connection.get(request, peer.target.body_limit)
+            except wire.ClosedError as error:
+                # The server closed the resting connection just as the request went out: ask once more.
+                if not error.untouched:
+                    raise
+            else:
+                peer.give(connection, loop.time())
+                return answer
+        tls, server_name = self._tls(peer.target, url)
+        connection = await wire.connect(url.host or "", url.port or 0, tls, server_name)
+        answer = await connection.get(request, peer.target.body_limit)
+        peer.give(connection, loop.time())
+        return answer
+
+    def _tls(self, target: Target, url: URL) -> tuple[ssl.SSLContext | None, str | None]:
+        if url.scheme != "https":
+            return None, None
+        tls = target.tls or targets.Tls()
+        try:
+            return self._certificates.context(tls), tls.server_name or None
+        except OSError as error:
+            raise bodies.RefusedBodyError("tls", f"a certificate file cannot be used ({error})") from None
+
+
+def _request(peer: _Peer, url: URL) -> bytes:
+    try:
+        return peer.credentials.request(url)
+    except (OSError, ValueError) as error:
+        detail = f"the token file {peer.target.bearer_token_file} cannot be read ({error})"
+        raise bodies.RefusedBodyError("unauthorised", detail) from None
+
+
+def _refused(answer: Answer) -> bodies.RefusedBodyError:
+    status = f"{answer.status} {answer.reason}".strip()
+    if answer.status in _UNAUTHORISED:
+        return bodies.RefusedBodyError("unauthorised", f"read status {status}, expected to be let in")
+    return bodies.RefusedBodyError("http_status", f"read status {status}, expected 200")
+
+
+def _redirected(url: URL, answer: Answer) -> URL:
+    """Return where to go; only within the same host and port, since headers and tokens go along."""
+    location = answer.headers.get("location", "")
+    there = url.join(URL(location))
+    if not location or there.origin() != url.origin():
+        detail = (
+            f"redirected to {targets.shown(there)!r}, not followed: expected a page on the same host and port"
+        )
+        raise bodies.RefusedBodyError("redirect", detail)
+    return there
+
+
+def _explained(error: Exception) -> tuple[FailureReason, str]:
+    """Return the reason and sentence for what a connection raised."""
+    if isinstance(error, socket.gaierror):
+        return "dns", f"the host name cannot be resolved ({error.strerror})"
+    if isinstance(error, ssl.SSLError):
+        return "tls", f"no TLS connection ({error.reason or error}{_verification(error)})"
+    if isinstance(error, wire.ClosedError):
+        return "connection", str(error)
+    if isinstance(error, OSError):
+        return "connection", f"no connection ({_system_message(error)})"
+    return "connection", str(error)
+
+
+def _verification(error: ssl.SSLError) -> str:
+    return f": {error.verify_message}" if isinstance(error, ssl.SSLCertVerificationError) else ""
+
+
+def _system_message(error: OSError) -> str:
+    """Return the system's own words, such as "Connection refused", where the error has its number."""
+    number = error.errno or 0
+    return os.strerror(number) if number > 0 else error.strerror or str(error)

@@ -1,0 +1,79 @@
+"""The description of an HTTP target: where its pages are, how they are asked for, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from yarl import URL
+
+METRICS_PATH = "/metrics"
+ONCE = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How a target's certificate is checked, and the certificate that it is shown."""
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    server_name: str | None = None
+    insecure_skip_verify: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Another page of the engine.
+
+    `period` is in seconds: 0 with every scrape, ONCE at the start and after a restart.
+    """
+
+    path: str
+    period: float = ONCE
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One page to read every `interval` seconds, and what to send with the request.
+
+    `url` without a path means `/metrics`. `headers` and the token are sent to this host only.
+    `body_limit` is in bytes and holds for the unpacked page. Raises ValueError where the timeout is not
+    shorter than the interval or the URL is none.
+    """
+
+    name: str
+    url: str
+    labels: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    bearer_token: str | None = field(default=None, repr=False)
+    bearer_token_file: str | None = None
+    tls: Tls | None = None
+    interval: float = 15.0
+    timeout: float = 10.0
+    body_limit: int = 32 << 20
+    beside: tuple[Beside, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.timeout < self.interval:
+            read = f"timeout {self.timeout:g}s, interval {self.interval:g}s"
+            raise ValueError(f"target {self.name}: {read}; expected a timeout above 0 and below the interval")
+        url = URL(self.url)
+        if url.scheme not in ("http", "https") or not url.host:
+            raise ValueError(
+                f"target {self.name}: {shown(self.url)!r} is no http:// or https:// URL with a host"
+            )
+
+
+def page_url(url: str) -> URL:
+    """Return the URL of the page: `/metrics` where `url` has no path."""
+    parsed = URL(url)
+    return parsed if parsed.path not in ("", "/") else parsed.with_path(METRICS_PATH, keep_query=True)
+
+
+def shown(url: str | URL) -> str:
+    """Return the URL without user and password, for messages."""
+    try:
+        parsed = URL(url) if isinstance(url, str) else url
+        return str(parsed.with_user(None)) if parsed.raw_user or parsed.raw_password else str(parsed)
+    except ValueError:
+        return "<not a URL>"

@@ -1,0 +1,129 @@
+"""Readings and scrapes for tests, with only what a test is about spelt out."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+
+from monitor import windows
+from monitor.deltas import Counts
+from monitor.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+MODEL_NAME = "org/model"
+
+
+class Marks(TypedDict, total=False):
+    """What a page says of when its counters began, unix seconds."""
+
+    started_at: float
+    created_at: float
+
+
+def reading(
+    accepted: Sequence[float] = (),
+    *,
+    drafts: float = UNKNOWN,
+    started_at: float = UNKNOWN,
+    created_at: float = UNKNOWN,
+    replica: str = "0",
+    more: Mapping[Counter, float] | None = None,
+) -> Reading:
+    """Return a reading: `accepted` per position, draft tokens and the sum of accepted ones derived, `more` on top."""
+    counters = [UNKNOWN] * NUM_COUNTERS
+    counters[Counter.DRAFTS] = drafts
+    counters[Counter.DRAFT_TOKENS] = drafts * len(accepted) if accepted else UNKNOWN
+    counters[Counter.ACCEPTED_TOKENS] = sum(accepted) if accepted else UNKNOWN
+    for counter, value in (more or {}).items():
+        counters[counter] = value
+    speculating = not math.isnan(drafts)
+    return Reading(
+        model_name=MODEL_NAME,
+        replica=replica,
+        evidence=Evidence.STEPS if speculating else Evidence.NONE,
+        counters=tuple(counters),
+        accepted=tuple(accepted),
+        num_speculative_tokens=len(accepted),
+        speculating=speculating,
+        started_at=started_at,
+        created_at=created_at,
+    )
+
+
+def page(
+    accepted: Sequence[float] = (),
+    *,
+    drafts: float | None = None,
+    draft_tokens: float | None = None,
+    more: Mapping[str, float] | None = None,
+    started_at: float | None = None,
+    model_name: str = MODEL_NAME,
+    replica: str = "0",
+) -> bytes:
+    """Return a vLLM page with these counters; `more` by sample name without the prefix."""
+    labels = f'engine="{replica}",model_name="{model_name}"'
+    values = dict(more or {})
+    if drafts is not None:
+        values["spec_decode_num_drafts_total"] = drafts
+        values["spec_decode_num_draft_tokens_total"] = (
+            drafts * len(accepted) if draft_tokens is None else draft_tokens
+        )
+        values["spec_decode_num_accepted_tokens_total"] = sum(accepted)
+    lines = [f"vllm:{name}{{{labels}}} {float(value)!r}" for name, value in values.items()]
+    lines += [
+        f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{{labels},position="{j}"}} {float(value)!r}'
+        for j, value in enumerate(accepted)
+    ]
+    if started_at is not None:
+        lines.append(f"process_start_time_seconds {started_at!r}")
+    return ("# HELP vllm:num_requests_running .\n" + "\n".join(lines) + "\n").encode()
+
+
+def counts(
+    accepted: npt.ArrayLike,
+    drafts: npt.ArrayLike,
+    *,
+    at: float = 0.0,
+    seconds: float = 15.0,
+    num_positions: int = 8,
+    more: Mapping[Counter, npt.ArrayLike] | None = None,
+) -> Counts:
+    """Return the counts of one interval: `drafts` [B], `accepted` [B, k] or empty where there are no positions."""
+    num_rows, per_position = np.size(drafts), np.asarray(accepted)
+    positions = per_position.shape[1] if per_position.size else 0
+    values = np.full((num_rows, NUM_COUNTERS), UNKNOWN)
+    padded = np.zeros((num_rows, num_positions))
+    values[:, Counter.DRAFTS] = drafts
+    if positions:
+        padded[:, :positions] = accepted
+        values[:, Counter.DRAFT_TOKENS] = np.asarray(drafts) * positions
+        values[:, Counter.ACCEPTED_TOKENS] = padded.sum(1)
+    for counter, column in (more or {}).items():
+        values[:, counter] = column
+    no = np.zeros(num_rows, bool)
+    return Counts(
+        rows=np.arange(num_rows),
+        at=np.full(num_rows, at),
+        seconds=np.full(num_rows, seconds),
+        values=values,
+        accepted=padded,
+        positions=np.full(num_rows, positions),
+        num_speculative_tokens=np.full(num_rows, positions),
+        evidence=np.full(num_rows, int(Evidence.STEPS)),
+        restarted=no,
+        gap=no,
+        new_regime=no,
+    )
+
+
+def sums(counted: Counts) -> windows.Sums:
+    """Return the sums of a window that holds one interval."""
+    state = np.zeros(len(counted.rows), windows.dtype(1, counted.accepted.shape[1]))
+    windows.add(state, counted, (60.0,))
+    return windows.total(state)

@@ -1,0 +1,129 @@
+"""The demo's engines serve pages shaped as vLLM's, say that they are simulated, and do what they promise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor.demo import engine, fleet, page
+from monitor.sources import http
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+START = 1_700_000_000.0
+BY_NAME = {scenario.name: scenario for scenario in fleet.SCENARIOS}
+
+
+def samples(body: bytes) -> dict[tuple[str, str], float]:
+    """Values by sample name and position, reason or bucket."""
+    return {
+        (sample.name, sample.labels.get("position", sample.labels.get("le", ""))): sample.value
+        for family in text_string_to_metric_families(body.decode())
+        for sample in family.samples
+    }
+
+
+def pages(name: str, *seconds: float) -> list[Mapping[tuple[str, str], float]]:
+    """The samples of a scenario's page at each time."""
+    simulated = engine.Engine(BY_NAME[name], np.random.default_rng(1))
+    shown = page.Page(simulated, BY_NAME[name].model_name, START)
+    read: list[Mapping[tuple[str, str], float]] = []
+    for moment in seconds:
+        simulated.advance(moment)
+        read.append(samples(shown.render()))
+    return read
+
+
+def mean_acceptance_length(
+    before: Mapping[tuple[str, str], float], after: Mapping[tuple[str, str], float]
+) -> float:
+    """Of the drafts between two pages."""
+    accepted, drafts = (
+        after[f"vllm:spec_decode_num_{name}_total", ""] - before[f"vllm:spec_decode_num_{name}_total", ""]
+        for name in ("accepted_tokens", "drafts")
+    )
+    return 1 + accepted / drafts
+
+
+@pytest.mark.parametrize(
+    ("name", "times", "lengths"),
+    [
+        ("healthy", (0, 25, 60), (3.15, 3.15)),
+        ("collapse", (0, 25, 60), (3.15, 1.07)),
+        ("traffic", (0, 40, 80), (2.65, 2.2)),
+    ],
+)
+def test_a_scenario_does_what_it_says(
+    name: str, times: tuple[float, ...], lengths: tuple[float, float]
+) -> None:
+    """The mean acceptance length before and after the change is the one of the scenario."""
+    first, second, third = pages(name, *times)
+    measured = (mean_acceptance_length(first, second), mean_acceptance_length(second, third))
+    assert measured == pytest.approx(lengths, abs=0.15)
+
+
+def test_the_idle_engine_is_idle() -> None:
+    """It has had traffic, and then nothing moves."""
+    first, second = pages("idle", 30, 60)
+    assert first == second
+    assert first["vllm:spec_decode_num_drafts_total", ""] > 1000
+
+
+def test_counters_agree_with_each_other() -> None:
+    """The identities that hold on a real page hold on a simulated one."""
+    (read,) = pages("healthy", 60)
+    positions = [read["vllm:spec_decode_num_accepted_tokens_per_pos_total", str(index)] for index in range(4)]
+    accepted = read["vllm:spec_decode_num_accepted_tokens_total", ""]
+    outputs = read["vllm:inter_token_latency_seconds_count", ""]
+    assert sum(positions) == accepted
+    assert positions == sorted(positions, reverse=True)
+    drafted = 4 * read["vllm:spec_decode_num_drafts_total", ""]
+    assert read["vllm:spec_decode_num_draft_tokens_total", ""] == drafted
+    first_tokens = read["vllm:time_to_first_token_seconds_count", ""]
+    assert read["vllm:generation_tokens_total", ""] == first_tokens + outputs + accepted
+    assert read["vllm:inter_token_latency_seconds_sum", ""] == pytest.approx(outputs * engine.STEP_SECONDS)
+    assert read["vllm:iteration_tokens_total_count", ""] > 1000
+
+
+def test_a_run_depends_on_the_seed_and_the_time_alone() -> None:
+    """How often the page is read changes nothing on it."""
+    assert pages("healthy", 10, 20, 30)[-1] == pages("healthy", 30)[-1]
+
+
+def test_the_page_has_the_shape_of_a_real_one() -> None:
+    """Size, series and `_created` families are about those of a real page of 48 to 54 KB."""
+    simulated = engine.Engine(BY_NAME["healthy"], np.random.default_rng(1))
+    body = page.Page(simulated, "simulated/llama-70b", START).render()
+    assert 45_000 < len(body) < 60_000
+    assert b'vllm:spec_decode_num_drafts_created{engine="0",model_name="simulated/llama-70b"} 1.7e+09' in body
+    helps = [line for line in body.splitlines() if line.startswith(b"# HELP")]
+    assert all(b"Simulated" in line for line in helps)
+
+
+async def test_every_engine_is_served_over_http() -> None:
+    """Each target of the fleet gives its page, its model and its version, and all stop together."""
+    now = START
+    simulated = fleet.Fleet(seed=3, clock=lambda: now)
+    targets = [
+        http.Target(name, url, beside=(http.Beside("/version"), http.Beside("/v1/models")))
+        for name, url in await simulated.start()
+    ]
+    assert [target.name for target in targets] == ["healthy", "collapse", "traffic", "idle"]
+    first = [await http.fetch_once(target, lambda: now) for target in targets]
+    now += 10
+    second = [await http.fetch_once(target, lambda: now) for target in targets]
+    await simulated.stop()
+    for before, after in zip(first, second, strict=True):
+        assert before.body is not None
+        assert after.body is not None
+        assert b'model_name="simulated/' in before.body
+        assert b"+simulated" in before.beside["/version"]
+        assert b"simulated/" in before.beside["/v1/models"]
+    assert first[0].body != second[0].body
+    gone = await http.fetch_once(targets[0], lambda: now)
+    assert gone.failure is not None
+    assert gone.failure.reason == "connection"
