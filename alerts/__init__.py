@@ -1,1 +1,1 @@
-"""Alerting rules, dashboards and their generator; what people use lies in `generated/`, `dashboards/`, `runbooks/`."""
+"""Alerting rules, dashboards and what generates them; README.md says what people take from here."""

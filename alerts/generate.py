@@ -17,7 +17,7 @@ LINKS = frozenset({"runbooks", "report", "grafana"})
 
 
 def products(root: Path = ROOT) -> dict[Path, str]:
-    """Return the text of every generated file by its path; raise `sources.Refused` at a wrong source."""
+    """Return the text of every generated file by its path; raise `sources.RefusedError` at a wrong source."""
     site = links(root / "site.yaml")
     found: dict[Path, str] = {}
     for folder, name in TIERS.items():
@@ -36,7 +36,7 @@ def links(path: Path) -> dict[str, str]:
     """Return where links lead, without a last slash."""
     found = yaml.safe_load(path.read_text())
     if not isinstance(found, dict) or found.keys() != LINKS:
-        raise sources.Refused(f"{path}: expected exactly {', '.join(sorted(LINKS))}")
+        raise sources.RefusedError(f"{path}: expected exactly {', '.join(sorted(LINKS))}")
     return {name: str(value).rstrip("/") for name, value in found.items()}
 
 
@@ -55,13 +55,13 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         found = products()
-    except sources.Refused as refused:
-        print(f"alerts.generate: {refused}", file=sys.stderr)
+    except sources.RefusedError as refused:
+        sys.stderr.write(f"alerts.generate: {refused}\n")
         return 2
     behind = stale(found)
     if options.check:
         for path in behind:
-            print(f"{path.relative_to(ROOT.parent)} is stale: python -m alerts.generate", file=sys.stderr)
+            sys.stderr.write(f"{path.relative_to(ROOT.parent)} is stale: python -m alerts.generate\n")
         return 1 if behind else 0
     for path in behind:
         if path in found:

@@ -1,7 +1,7 @@
-"""What notifications say: the places of a source's text and the links, as templates that Prometheus fills in.
+"""What notifications say: places of a source's text and links, as templates that Prometheus fills in.
 
-The same templates work in Prometheus, Thanos and Mimir rulers and vmalert. A number that is not known at the moment
-of firing is written as a dash; a notification never shows a template error or a zero instead.
+The same templates work in Prometheus, Thanos and Mimir rulers and vmalert. A number that is not known when an
+alert fires is written as a dash, never as a zero.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _number(query: str, form: str) -> str:
 
 
 PLACES: Mapping[str, str] = {
-    "stream": f"{_STREAM}{{{{ $labels.model_name }}}} on {{{{ $labels.target }}}} (replica {{{{ $labels.replica }}}})",
+    "stream": _STREAM + "{{ $labels.model_name }} on {{ $labels.target }} (replica {{ $labels.replica }})",
     "from_to": (
         f"mean acceptance length {_number(_BASELINE, 'printf `%.2f`')} in control,"
         f" {_number(_MAL, 'printf `%.2f`')} over the last 5 minutes"

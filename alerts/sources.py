@@ -1,7 +1,7 @@
 """Reads the sources of the rules: one YAML file per alert, one per group of recording rules.
 
-A tier is a folder: `rules` for those who run specmon, `rules_only` for those who do not. A source that misses a
-field, or has one too many, is refused with its path.
+A tier is a folder: `rules` for those who run specmon, `rules_only` for those who do not. A source that misses
+a field, or has one too many, is refused with its path.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _OPTIONAL = frozenset({"keep_firing_for", "after_deploy"})
 _PLACE = re.compile(r"<<(\w+)>>")
 
 
-class Refused(ValueError):
+class RefusedError(ValueError):
     """A source that says something else than a source should; the message begins with its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert as its source has it; `after_deploy` is its severity while the regime is young, if it differs."""
+    """An alert as its source has it; `after_deploy` is its severity in a young regime, if it differs."""
 
     name: str
     expr: str
@@ -72,11 +72,11 @@ class Tier:
 
 
 def read(folder: Path) -> Tier:
-    """Return the sources in `folder`, in the order of their names; raise `Refused` at the first wrong one."""
+    """Return the sources in `folder` by name; raise `RefusedError` at the first wrong one."""
     recordings = tuple(_recordings(path) for path in sorted((folder / "recording").glob("*.yaml")))
     alerts = tuple(_alert(path) for path in sorted(folder.glob("*.yaml")))
     if not alerts:
-        raise Refused(f"{folder}: expected one YAML file per alert, found none")
+        raise RefusedError(f"{folder}: expected one YAML file per alert, found none")
     return Tier(recordings, alerts)
 
 
@@ -84,7 +84,7 @@ def fill(text: str, values: Mapping[str, str], path: str) -> str:
     """Return `text` with each `<<name>>` replaced; a name without a value is refused."""
     unknown = {name for name in _PLACE.findall(text) if name not in values}
     if unknown:
-        raise Refused(f"{path}: <<{sorted(unknown)[0]}>> has no value; known are {', '.join(sorted(values))}")
+        raise RefusedError(f"{path}: <<{min(unknown)}>> has no value; known are {', '.join(sorted(values))}")
     return _PLACE.sub(lambda match: values[match[1]], text)
 
 
@@ -92,9 +92,9 @@ def _alert(path: Path) -> Alert:
     found = _mapping(path)
     missing, excess = _REQUIRED - found.keys(), found.keys() - _REQUIRED - _OPTIONAL
     if missing or excess:
-        raise Refused(f"{path}: misses {sorted(missing)}, does not know {sorted(excess)}")
+        raise RefusedError(f"{path}: misses {sorted(missing)}, does not know {sorted(excess)}")
     if not re.fullmatch(rf"{PREFIX}([A-Z][a-z]+)+", path.stem):
-        raise Refused(f"{path}: expected a name in CamelCase that begins with {PREFIX}")
+        raise RefusedError(f"{path}: expected a name in CamelCase that begins with {PREFIX}")
     after = found.get("after_deploy")
     return Alert(
         name=path.stem,
@@ -115,7 +115,7 @@ def _severity(path: Path, text: str) -> Severity:
         if text == known:
             result: Severity = known
             return result
-    raise Refused(f"{path}: severity {text!r}, expected one of {get_args(Severity)}")
+    raise RefusedError(f"{path}: severity {text!r}, expected one of {get_args(Severity)}")
 
 
 def _scope(path: Path, text: str) -> Scope:
@@ -123,20 +123,20 @@ def _scope(path: Path, text: str) -> Scope:
         if text == known:
             result: Scope = known
             return result
-    raise Refused(f"{path}: scope {text!r}, expected one of {get_args(Scope)}")
+    raise RefusedError(f"{path}: scope {text!r}, expected one of {get_args(Scope)}")
 
 
 def _mapping(path: Path) -> dict[str, str]:
     found = yaml.safe_load(path.read_text())
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise Refused(f"{path}: expected a mapping of text to text")
+        raise RefusedError(f"{path}: expected a mapping of text to text")
     return found
 
 
 def _recordings(path: Path) -> Recordings:
     found = yaml.safe_load(path.read_text())
     if not isinstance(found, dict) or not {"rules"} <= found.keys() <= {"rules", "interval"}:
-        raise Refused(f"{path}: expected `rules` and at most an `interval` beside it")
+        raise RefusedError(f"{path}: expected `rules` and at most an `interval` beside it")
     rules = tuple(rule for entry in found["rules"] for rule in _repeated(path, entry))
     return Recordings(path.stem, found.get("interval", ""), rules)
 
@@ -146,7 +146,9 @@ def _repeated(path: Path, entry: Mapping[str, object]) -> Iterator[Recording]:
     rounds = entry.get("each", [{}])
     labels = entry.get("labels", {})
     if not isinstance(rounds, list) or not isinstance(labels, dict) or not {"record", "expr"} <= entry.keys():
-        raise Refused(f"{path}: expected record, expr, at most labels (a mapping) and each (a list): {entry}")
+        raise RefusedError(
+            f"{path}: expected record, expr, at most labels (a mapping) and each (a list): {entry}"
+        )
     for given in rounds:
         values = {name: str(value) for name, value in given.items()}
         yield Recording(

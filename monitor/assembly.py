@@ -1,31 +1,107 @@
-"""Settings -> the parts of the service: the pipeline's plan and the targets to scrape."""
+"""Settings, and what discovery found -> the parts of the service: plan, targets, providers."""
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import time
 from typing import TYPE_CHECKING
 
 from monitor import detectors, pipeline, streams
 from monitor.sources import targets
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from monitor.discovery import Found, Provider
     from monitor.settings import Settings, Target
+    from monitor.settings.discovery import HttpDiscovery, KubernetesDiscovery
+    from monitor.settings.section import Tls
+
+LONGEST_ANSWER_SECONDS = 10.0
+# Kind of discovery -> the module that it needs, which an extra of the same name installs.
+EXTRAS = {"dns": "dns", "kubernetes": "lightkube"}
 
 
-def plan(settings: Settings) -> pipeline.Plan:
+class MissingError(Exception):
+    """A library that the settings ask for is not installed; the message says how to get it."""
+
+
+def plan(settings: Settings, found: Sequence[Found] = ()) -> pipeline.Plan:
     """Return what the pipeline needs to know."""
     plain = settings.economics.plain_step_seconds
     return pipeline.Plan(
         detection=detectors.Plan(false_alarms_per_month=settings.detection.false_alarms_per_month),
-        limits=streams.Limits(scrape_interval=settings.scrape.interval),
-        declared={target.label: _declared(target) for target in settings.targets},
+        limits=streams.Limits(
+            scrape_interval=settings.scrape.interval, forget_seconds=settings.discovery.forget_after
+        ),
+        declared={each.name: _found_declared(each) for each in found}
+        | {target.label: _declared(target) for target in settings.targets},
         plain_step_seconds=math.nan if plain is None else plain,
     )
 
 
-def scrape_targets(settings: Settings) -> list[targets.Target]:
+def scrape_targets(settings: Settings, found: Sequence[Found] = ()) -> list[targets.Target]:
     """Return the targets to scrape; a target's own token stands before the token for all."""
-    return [_target(settings, target) for target in settings.targets]
+    listed = [_target(settings, target) for target in settings.targets]
+    return [*listed, *(_found_target(settings, each) for each in found)]
+
+
+def providers(settings: Settings) -> list[Provider]:
+    """Return who finds targets by these settings; raises MissingError where a library for it is not installed.
+
+    The modules are imported here: a monitor that looks for nothing does not pay for them.
+    """
+    wanted = settings.discovery
+    made: list[Provider] = []
+    if wanted.files:
+        from monitor.discovery import files  # noqa: PLC0415
+
+        made.append(files.Files(wanted.files, wanted.interval))
+    made += [_from_url(settings, source) for source in wanted.http]
+    if wanted.dns:
+        _require("dns")
+        from monitor.discovery import dns  # noqa: PLC0415
+
+        made.append(dns.Names(wanted.dns, wanted.interval))
+    made += [each for pods in wanted.kubernetes for each in _from_cluster(pods)]
+    return made
+
+
+def _from_url(settings: Settings, source: HttpDiscovery) -> Provider:
+    from monitor.discovery import http  # noqa: PLC0415
+
+    interval = settings.discovery.interval
+    page = targets.Target(
+        name=f"discovery {targets.shown(source.url)}",
+        url=source.url,
+        headers=(("Accept", "application/json"),),
+        bearer_token=source.bearer_token.get_secret_value() or None,
+        bearer_token_file=source.bearer_token_file or None,
+        tls=_tls(source.tls),
+        interval=interval,
+        timeout=min(LONGEST_ANSWER_SECONDS, interval * 2 / 3),
+    )
+    return http.Url(page, time.time)
+
+
+def _from_cluster(pods: KubernetesDiscovery) -> list[Provider]:
+    _require("kubernetes")
+    from monitor.discovery import kubernetes  # noqa: PLC0415
+    from monitor.discovery.pods import Page  # noqa: PLC0415
+
+    page = Page(pods.port, pods.path, pods.scheme)
+    return [
+        kubernetes.Pods(pods.selector, page, namespace, pods.kubeconfig)
+        for namespace in pods.namespaces or ("",)
+    ]
+
+
+def _require(extra: str) -> None:
+    module = EXTRAS[extra]
+    if importlib.util.find_spec(module) is None:
+        install = f"expected it: pip install 'specmon[{extra}]'"
+        raise MissingError(f"discovery.{extra}: the library {module!r} is not installed, {install}")
 
 
 def _declared(target: Target) -> pipeline.Declared:
@@ -34,6 +110,30 @@ def _declared(target: Target) -> pipeline.Declared:
         method=target.method,
         num_speculative_tokens=target.num_speculative_tokens or 0,
         labels=tuple(sorted(target.labels.items())),
+    )
+
+
+def _found_declared(found: Found) -> pipeline.Declared:
+    return pipeline.Declared(
+        draft_model=found.draft_model,
+        method=found.method,
+        num_speculative_tokens=found.num_speculative_tokens,
+        labels=found.labels,
+        facts=found.facts,
+    )
+
+
+def _found_target(settings: Settings, found: Found) -> targets.Target:
+    scrape = settings.scrape
+    return targets.Target(
+        name=found.name,
+        url=found.url,
+        labels=found.labels,
+        bearer_token=scrape.bearer_token.get_secret_value() or None,
+        bearer_token_file=scrape.bearer_token_file or None,
+        interval=scrape.interval,
+        timeout=scrape.timeout,
+        body_limit=scrape.body_limit,
     )
 
 
@@ -51,15 +151,14 @@ def _target(settings: Settings, target: Target) -> targets.Target:
         headers=tuple((name, value.get_secret_value()) for name, value in target.headers.items()),
         bearer_token=token.get_secret_value() or None,
         bearer_token_file=token_file or None,
-        tls=_tls(target),
+        tls=_tls(target.tls),
         interval=scrape.interval,
         timeout=scrape.timeout,
         body_limit=scrape.body_limit,
     )
 
 
-def _tls(target: Target) -> targets.Tls | None:
-    tls = target.tls
+def _tls(tls: Tls) -> targets.Tls | None:
     made = targets.Tls(
         ca_file=tls.ca_file or None,
         cert_file=tls.cert_file or None,

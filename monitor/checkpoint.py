@@ -14,7 +14,7 @@ from monitor import deltas, detectors, table, windows
 from monitor.attribution import Cause, Mark
 from monitor.detectors.base import Level
 from monitor.events import Cost, Event, StreamKey
-from monitor.streams import STATUS, Identity, State, TargetState
+from monitor.streams import STATUS, TABLES, Identity, State, TargetState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from monitor.pipeline import Plan
 
 VERSION = 1
-TABLES = ("ledger", "sums", "watch", "status")
 
 
 class UnusableError(Exception):
@@ -105,6 +104,8 @@ def _target_to_json(target: TargetState) -> dict[str, object]:
         "last_at": target.last_at,
         "good_at": target.good_at,
         "problems": target.problems,
+        "gone_at": target.gone_at,
+        "left": target.left,
     }
 
 

@@ -1,9 +1,7 @@
 """Two readings of a stream -> what happened between them.
 
-Counters only grow, except when their process starts again. A restart is believed when a start time or a
-creation time moves on; where the page has neither, when the counters fall by half, or stay down and move.
-A page that is behind (a torn one, an old one from a cache or from a process that is on its way out) is held
-back, and the next good page spans it. Nothing here is ever negative.
+Counters only grow, except when their process starts again (`restarts`). A page that is behind is held back,
+and the next good page spans it. Nothing here is ever negative.
 
 The counters of speculation are one group: where one of them is unreadable on a page, the next page counts
 all of them, or drafts and accepted tokens of different intervals would be divided by each other.
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import implied
+from monitor import implied, restarts
 from monitor.engines import base
 
 if TYPE_CHECKING:
@@ -29,11 +27,8 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
     Booleans = npt.NDArray[np.bool_]
 
-SAME_START_SECONDS = 1.0
-RESTART_SHARE = 0.5
 GAP_INTERVALS = 2.5
 INTERVAL_MEMORY = 0.1
-PATIENT_PAGES = 20  # pages behind in a row, against their start time's word, until they are believed
 LARGEST = 1e18  # no counter gets there
 
 _SPECULATION = slice(base.Counter.DRAFTS, base.Counter.ACCEPTED_TOKENS + 1)
@@ -71,6 +66,11 @@ class Readings:
     window_drafts: Floats
     running: Floats
     resolution: Floats
+
+    def reported(self) -> Booleans:
+        """Return which positions [B, P] each reading has."""
+        result: Booleans = np.arange(self.accepted.shape[1]) < self.positions[:, None]
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,55 +179,72 @@ def between(
 
     `state` holds the streams' rows in the order of `rows`; the counts hold those of them that were counted.
     """
-    before = state["at"].copy()
-    first = np.isnan(before)
-    from_zero = first & ~np.isnan(now.since)
-    before[from_zero] = now.since[from_zero]
-    outcome = np.full(len(rows), Outcome.COUNTED, np.int64)
-    outcome[first & ~from_zero] = Outcome.BASE
-    outcome[~first & (now.at == before)] = Outcome.DUPLICATE
-    outcome[~first & (now.at < before)] = Outcome.LATE
-
-    switched = ~first & implied.switched(state, now)
+    before, outcome = _in_order(state, now)
+    switched = implied.switched(state, now)
     if switched.any():
         _forget(state, switched)
         outcome[switched & (outcome == Outcome.COUNTED)] = Outcome.BASE
-    outcome[(outcome == Outcome.COUNTED) & implied.unresolved(state, now)] = Outcome.WAITING
-    restarted, held = _restarts(state, now)
+    if now.resolution.any():
+        outcome[(outcome == Outcome.COUNTED) & implied.unresolved(state, now)] = Outcome.WAITING
+    restarted, behind = restarts.seen(state, now)
     now = _whole(state, now, restarted)
-    reported = _reported(now)
-    held &= outcome == Outcome.COUNTED
-    outcome[held] = Outcome.HELD
     counted = outcome == Outcome.COUNTED
-    state["held"] = np.where(held, state["held"] + 1, np.where(counted, 0, state["held"]))
-    state["held_total"] = np.where(held, _total(now), state["held_total"])
+    _hold(state, now, outcome, behind & counted)
+    counted &= ~behind
     restarted &= counted
     state["restarts"] += restarted
 
-    within = (now.started_at > before) & (now.started_at < now.at)
-    seconds = now.at - np.where(restarted & within, now.started_at, before)
-    gap = counted & (seconds > GAP_INTERVALS * state["interval"])
+    reported = now.reported()
+    seconds = _seconds(now, before, restarted)
     counts = Counts(
         rows=rows,
         at=now.at,
         seconds=seconds,
-        values=_difference(state["counters"], now.counters, restarted, new=from_zero | counted),
-        accepted=now.accepted - np.where(restarted[:, None] | ~reported, 0.0, state["accepted"]),
+        values=_difference(state["counters"], now.counters, restarted, counted),
+        accepted=now.accepted - np.where(reported & ~restarted[:, None], state["accepted"], 0.0),
         positions=now.positions,
         num_speculative_tokens=now.num_speculative_tokens,
         evidence=now.evidence,
         restarted=restarted,
-        gap=gap,
+        gap=counted & (seconds > GAP_INTERVALS * state["interval"]),
         new_regime=np.zeros(len(rows), bool),
     )
-    total = counts.values[:, base.Counter.ACCEPTED_TOKENS]
-    np.copyto(total, counts.accepted.sum(1), where=np.isnan(total) & (now.positions > 0))
+    _add_up_positions(counts)
     implied.complete(counts.values, state, now, restarted)
     kept = counted | (outcome == Outcome.BASE)
     implied.remember(state, now, counts.values[:, base.Counter.GENERATION_TOKENS], kept)
     _remember(state, now, kept, restarted, reported)
     _learn_interval(state, counted & ~restarted, seconds)
     return (counts if counted.all() else select(counts, counted)), outcome
+
+
+def _in_order(state: npt.NDArray[np.void], now: Readings) -> tuple[Floats, Integers]:
+    """Return when each stream was read before, and what becomes of the readings as far as time tells."""
+    before = state["at"].copy()
+    outcome = np.full(len(before), Outcome.COUNTED, np.int64)
+    if (now.at > before).all():
+        return before, outcome
+    first = np.isnan(before)
+    outcome[now.at == before] = Outcome.DUPLICATE
+    outcome[now.at < before] = Outcome.LATE
+    outcome[first & np.isnan(now.since)] = Outcome.BASE
+    return np.where(first, now.since, before), outcome
+
+
+def _seconds(now: Readings, before: Floats, restarted: Booleans) -> Floats:
+    """Return how long the counters have grown: since the last page, or since a start after it."""
+    if not restarted.any():
+        return now.at - before
+    within = restarted & (now.started_at > before) & (now.started_at < now.at)
+    return now.at - np.where(within, now.started_at, before)
+
+
+def _add_up_positions(counts: Counts) -> None:
+    """Take the positions' sum for the accepted tokens where the engine does not count them."""
+    total = counts.values[:, base.Counter.ACCEPTED_TOKENS]
+    unknown = np.isnan(total) & (counts.positions > 0)
+    if unknown.any():
+        np.copyto(total, counts.accepted.sum(1), where=unknown)
 
 
 def select(counts: Counts, chosen: Booleans) -> Counts:
@@ -242,18 +259,17 @@ def _forget(state: npt.NDArray[np.void], chosen: Booleans) -> None:
     state["positions"] = np.where(chosen, 0, state["positions"])
 
 
-def _reported(now: Readings) -> Booleans:
-    result: Booleans = np.arange(now.accepted.shape[1]) < now.positions[:, None]
-    return result
-
-
 def _whole(state: npt.NDArray[np.void], now: Readings, restarted: Booleans) -> Readings:
     """Return `now` with all of speculation's counters unknown in rows where a known one is missing.
 
     After a restart nothing is missing: a series may come with its first event.
     """
-    lost = (np.isnan(now.counters) & ~np.isnan(state["counters"]))[:, _SPECULATION].any(1)
-    lost |= (now.positions == 0) & (state["positions"] > 0)
+    unknown = np.isnan(now.counters[:, _SPECULATION])
+    bare = now.positions == 0
+    if not (unknown.any() or bare.any()):
+        return now
+    lost = (unknown & ~np.isnan(state["counters"][:, _SPECULATION])).any(1)
+    lost |= bare & (state["positions"] > 0)
     lost &= ~restarted
     if not lost.any():
         return now
@@ -263,37 +279,19 @@ def _whole(state: npt.NDArray[np.void], now: Readings, restarted: Booleans) -> R
     return replace(now, counters=counters, accepted=accepted, positions=np.where(lost, 0, now.positions))
 
 
-def _restarts(state: npt.NDArray[np.void], now: Readings) -> tuple[Booleans, Booleans]:
-    """Return which streams began anew and which readings must be held back."""
-    newer = np.zeros(len(state), bool)
-    older, same = newer.copy(), newer.copy()
-    for field, value in (("started_at", now.started_at), ("created_at", now.created_at)):
-        change = value - state[field]
-        newer |= change > SAME_START_SECONDS
-        older |= change < -SAME_START_SECONDS
-        same |= np.abs(change) <= SAME_START_SECONDS
-    last = state["counters"]
-    fell = (now.counters < last).any(1) | ((now.accepted < state["accepted"]) & _reported(now)).any(1)
-    behind = (fell | older) & ~newer
-    if not behind.any():
-        return newer, behind
-    far = (now.counters < RESTART_SHARE * last)[:, : base.Counter.FIRST_TOKENS].any(1)
-    # A page that stands still may be a cached one; a process that works moves.
-    moved = _total(now) != state["held_total"]
-    denied = same | older
-    stays = moved & (state["held"] >= np.where(denied, PATIENT_PAGES, 1))
-    believed = behind & ((far & ~denied) | stays)
-    return newer | believed, behind & ~believed
+def _hold(state: npt.NDArray[np.void], now: Readings, outcome: Integers, held: Booleans) -> None:
+    """Keep readings that are behind out of the counts, and count how many follow each other."""
+    if held.any():
+        outcome[held] = Outcome.HELD
+        np.copyto(state["held_total"], restarts.total(now), where=held)
+    elif not state["held"].any():
+        return
+    state["held"] = np.where(held, state["held"] + 1, np.where(outcome == Outcome.COUNTED, 0, state["held"]))
 
 
-def _total(now: Readings) -> Floats:
-    total: Floats = np.nansum(now.counters, axis=1)
-    return total
-
-
-def _difference(last: Floats, now: Floats, restarted: Booleans, *, new: Booleans) -> Floats:
+def _difference(last: Floats, now: Floats, restarted: Booleans, counted: Booleans) -> Floats:
     """Return the growth of each counter; one that appears, or begins anew, counts from zero."""
-    from_zero = restarted[:, None] | (np.isnan(last) & new[:, None])
+    from_zero = (np.isnan(last) & counted[:, None]) | restarted[:, None]
     return now - np.where(from_zero, 0.0, last)
 
 
@@ -302,12 +300,12 @@ def _remember(
 ) -> None:
     keep = kept[:, None]
     anew = restarted[:, None]
-    state["at"] = np.where(kept, now.at, state["at"])
-    state["counters"] = np.where(keep & (anew | ~np.isnan(now.counters)), now.counters, state["counters"])
-    state["accepted"] = np.where(keep & (anew | reported), now.accepted, state["accepted"])
-    state["positions"] = np.where(kept & (restarted | (now.positions > 0)), now.positions, state["positions"])
-    for field, value in (("started_at", now.started_at), ("created_at", now.created_at)):
-        state[field] = np.where(kept & ~np.isnan(value), value, state[field])
+    np.copyto(state["at"], now.at, where=kept)
+    np.copyto(state["counters"], now.counters, where=keep & (anew | ~np.isnan(now.counters)))
+    np.copyto(state["accepted"], now.accepted, where=keep & (anew | reported))
+    np.copyto(state["positions"], now.positions, where=kept & (restarted | (now.positions > 0)))
+    np.copyto(state["started_at"], now.started_at, where=kept & ~np.isnan(now.started_at))
+    np.copyto(state["created_at"], now.created_at, where=kept & ~np.isnan(now.created_at))
 
 
 def _learn_interval(state: npt.NDArray[np.void], usable: Booleans, seconds: Floats) -> None:

@@ -76,9 +76,7 @@ def from_sums(sums: windows.Sums) -> Estimates:
     low, high = _interval(sums, counters, accepted, per_draft, num_speculative_tokens)
     outputs = counters[:, Counter.DECODE_OUTPUTS]
     coverage = np.minimum(_ratio(drafts, outputs), 1.0)
-    delivered = counters[:, Counter.GENERATION_TOKENS] - counters[:, Counter.FIRST_TOKENS]
-    modelled = 1.0 + coverage * np.where(coverage == 0, 0.0, per_draft)
-    tokens_per_step = np.where(np.isnan(delivered), modelled, _ratio(delivered, outputs))
+    tokens_per_step = _tokens_per_step(counters, coverage, per_draft)
     step_seconds = _step_seconds(counters)
     finished = counters[:, Counter.OUTPUT_TOKENS] - np.nan_to_num(counters[:, Counter.FINISHED_REQUESTS])
     return Estimates(
@@ -142,6 +140,13 @@ def _num_speculative_tokens(sums: windows.Sums, counters: Floats) -> npt.NDArray
     mixed = tokens > stated * drafts * (1.0 + TOLERATED_DRAFT_LENGTH) + TOLERATED_DRAFT_TOKENS
     counted = np.ceil(drafted - TOLERATED_DRAFT_LENGTH).astype(np.int64)
     return np.where(stated > 0, np.where(mixed, 0, stated), counted)
+
+
+def _tokens_per_step(counters: Floats, coverage: Floats, per_draft: Floats) -> Floats:
+    """Return what was delivered per decode step; where that is not counted, what coverage and MAL imply."""
+    delivered = counters[:, Counter.GENERATION_TOKENS] - counters[:, Counter.FIRST_TOKENS]
+    modelled = 1.0 + coverage * np.where(coverage == 0, 0.0, per_draft)
+    return np.where(np.isnan(delivered), modelled, _ratio(delivered, counters[:, Counter.DECODE_OUTPUTS]))
 
 
 def _step_seconds(counters: Floats) -> Floats:

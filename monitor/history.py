@@ -59,6 +59,10 @@ class Recorder:
         self._totals: npt.NDArray[np.float64] = np.zeros((0, 0))
         self._at = np.nan
 
+    def keep(self, rows: npt.NDArray[np.intp]) -> None:
+        """Go on with these rows of the state, which forgets the others."""
+        self._totals = self._totals[rows[rows < len(self._totals)]]
+
     def take(
         self, state: State, codes: npt.NDArray[np.int64], names: Sequence[str], now: float
     ) -> list[Bucket]:

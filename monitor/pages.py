@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from monitor.engines.base import Reader
     from monitor.exposition import Layout, Problem
 
+GLANCES = 8  # of so many pages one is searched for wanted lines that were not there before
 STATS_OFF = "expected its serving metrics; are they switched off there?"
 
 
@@ -23,6 +24,7 @@ class Memory:
     """How a target's page is read: which engine's names, where they stood, what they mean.
 
     `schema` is None before the first good page. `beside` keeps the answers of the engine's other pages.
+    `glances` counts the pages that were only read where the lines stood before.
     """
 
     schema: engines.Schema | None = None
@@ -30,6 +32,7 @@ class Memory:
     reader: Reader | None = None
     beside: dict[str, bytes] = field(default_factory=dict)
     duplicates: int = 0
+    glances: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,10 @@ def read(memory: Memory, body: bytes, beside: Mapping[str, bytes]) -> Look:
 def _page(memory: Memory, body: bytes) -> exposition.Page | None:
     """Return the page read with the remembered schema, or with the one it is recognised by now."""
     if memory.schema is not None:
-        page = exposition.read(body, memory.schema.wanted, memory.layout)
+        # A series that a glance overlooks is seen a few pages later and counts from zero: nothing is lost.
+        memory.glances = (memory.glances + 1) % GLANCES
+        glance = memory.glances > 0
+        page = exposition.read(body, memory.schema.wanted, memory.layout, glance=glance)
         if page.layout is memory.layout or memory.schema == engines.recognise(body):
             _learn(memory, page)
             return page

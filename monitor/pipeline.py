@@ -37,12 +37,16 @@ REGIME_MARKS: dict[str, attribution.MarkKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What the operator says of a target that its page cannot say; empty where nothing is said."""
+    """What the operator or discovery says of a target that its page cannot say; empty where nothing is said.
+
+    `facts` are not part of the regime; a change of one of them, such as the image, is a mark.
+    """
 
     draft_model: str = ""
     method: str = ""
     num_speculative_tokens: int = 0
     labels: tuple[tuple[str, str], ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +100,11 @@ def step(plan: Plan, state: State, scrapes: Sequence[Scrape]) -> Step:
     observations: list[Observation] = []
     found: list[Event] = []
     for batch in _rounds(scrapes):
-        news = _read(state, batch)
+        news = _read(plan, state, batch)
         if news:
             observation, raised = _judge(plan, state, news)
-            observations.append(observation)
+            if observation is not None:
+                observations.append(observation)
             found += raised
     return Step(state, tuple(observations), tuple(found))
 
@@ -118,20 +123,33 @@ def _rounds(scrapes: Sequence[Scrape]) -> Iterator[Sequence[Scrape]]:
         yield batch
 
 
-def _read(state: State, batch: Sequence[Scrape]) -> list[_News]:
+def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> list[_News]:
     """Return the readings of a round, each with its stream's row; streams that are new get one."""
     found: list[tuple[StreamKey, float, float, Reading]] = []
     for scrape in batch:
         target = state.targets.setdefault(scrape.target, TargetState())
         since = target.good_at if scrape.readings is None and target.good_at <= scrape.at else math.nan
+        declared = plan.declared.get(scrape.target)
         found += [
-            (StreamKey(scrape.target, reading.model_name, reading.replica), scrape.at, since, reading)
+            (
+                StreamKey(scrape.target, reading.model_name, reading.replica),
+                scrape.at,
+                since,
+                _with_length(reading, declared),
+            )
             for reading in _look(target, scrape)
         ]
     fresh = [key for key in dict.fromkeys(key for key, _, _, _ in found) if key not in state.rows]
     if fresh:
         state.add(fresh)
     return [_News(state.rows[key], at, since, reading) for key, at, since, reading in found]
+
+
+def _with_length(reading: Reading, declared: Declared | None) -> Reading:
+    """Return the reading with the operator's k where the page has none: drafts may follow from it."""
+    if declared is None or reading.num_speculative_tokens or not declared.num_speculative_tokens:
+        return reading
+    return replace(reading, num_speculative_tokens=declared.num_speculative_tokens)
 
 
 def _look(target: TargetState, scrape: Scrape) -> tuple[Reading, ...]:
@@ -198,12 +216,13 @@ def _identify(declared: Declared | None, identity: Identity, reading: Reading, a
     before = str(identity.num_speculative_tokens or "")
     changes.append(("num_speculative_tokens", "num_speculative_tokens", before, str(tokens or "")))
     real = [change for change in changes if change[2] and change[3] and change[2] != change[3]]
-    facts = [("fact", name, identity.facts.get(name, ""), value) for name, value in reading.facts]
+    said = dict((*reading.facts, *declared.facts))
+    facts = [("fact", name, identity.facts.get(name, ""), value) for name, value in said.items()]
     for kind, name, old, new in [*real, *facts]:
         if old and new and old != new:
             streams.remember(identity, Mark(at, kind, f"{name} went from {old} to {new}"))  # type: ignore[arg-type]
     identity.config |= {name: value for name, value in config.items() if value}
-    identity.facts |= dict(reading.facts)
+    identity.facts |= said
     identity.engine_version = reading.engine_version or identity.engine_version
     identity.num_speculative_tokens = tokens or identity.num_speculative_tokens
     if real and not first:
@@ -211,8 +230,8 @@ def _identify(declared: Declared | None, identity: Identity, reading: Reading, a
     return bool(real) and not first
 
 
-def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation, list[Event]]:
-    """Return what one round shows of its streams and the events that follow."""
+def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation | None, list[Event]]:
+    """Return what one round shows of its streams (None: nothing was counted) and the events that follow."""
     width = max(len(each.reading.accepted) for each in news)
     if width > state.num_positions:
         state.widen(width)
@@ -230,7 +249,7 @@ def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation
     counts = replace(counts, new_regime=changed[outcome == deltas.Outcome.COUNTED])
     _note_status(state, news, rows, outcome)
     if len(counts.rows) == 0:
-        return Observation(counts, detectors.step(plan.detection, state.watch[counts.rows], counts)), switched
+        return None, switched
     sums = table.take(state.sums, counts.rows)
     windows.add(sums, counts, plan.windows)
     table.put(state.sums, counts.rows, sums)
@@ -245,11 +264,12 @@ def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation
 def _note_status(
     state: State, news: Sequence[_News], rows: npt.NDArray[np.intp], outcome: npt.NDArray[np.int64]
 ) -> None:
-    good = outcome <= deltas.Outcome.BASE
+    good = (outcome <= deltas.Outcome.BASE) | (outcome == deltas.Outcome.WAITING)
     status = table.take(state.status, rows)
     at = np.array([each.at for each in news])
     status["last_at"] = np.where(good, at, status["last_at"])
-    status["first_at"] = np.where(np.isnan(status["first_at"]), at, status["first_at"])
+    begun = np.fmin(at, np.array([each.since for each in news]))
+    status["first_at"] = np.where(np.isnan(status["first_at"]), begun, status["first_at"])
     status["speculating"] = np.where(good, [each.reading.speculating for each in news], status["speculating"])
     status["running"] = np.where(good, [each.reading.running for each in news], status["running"])
     status["decreases"] += outcome == deltas.Outcome.HELD

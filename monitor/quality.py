@@ -31,18 +31,16 @@ def violations(counts: Counts) -> npt.NDArray[np.bool_]:
     """
     drafts = counts.values[:, Counter.DRAFTS]
     accepted = counts.values[:, Counter.ACCEPTED_TOKENS]
+    slack = _allowed(accepted)
     reported = counts.positions > 0
     earlier = np.concatenate((drafts[:, None], counts.accepted[:, :-1]), axis=1)
     ceiling = np.where(counts.num_speculative_tokens > 0, counts.num_speculative_tokens * drafts, np.inf)
-    return np.stack(
-        (
-            reported & (np.abs(counts.accepted.sum(1) - accepted) > _allowed(accepted)),
-            reported & (counts.accepted > earlier + _allowed(earlier)).any(1),
-            accepted > counts.values[:, Counter.DRAFT_TOKENS] + _allowed(accepted),
-            accepted > ceiling + _allowed(accepted),
-        ),
-        axis=1,
-    )
+    violated = np.empty((len(drafts), len(IDENTITIES)), bool)
+    violated[:, 0] = reported & (np.abs(counts.accepted.sum(1) - accepted) > slack)
+    violated[:, 1] = reported & (counts.accepted > earlier + _allowed(earlier)).any(1)
+    violated[:, 2] = accepted > counts.values[:, Counter.DRAFT_TOKENS] + slack
+    violated[:, 3] = accepted > ceiling + slack
+    return violated
 
 
 def _allowed(tokens: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -14,13 +14,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import checkpoint, engines, events, history, pipeline, selfmetrics, snapshot, store, streams
+from monitor import (
+    checkpoint,
+    engines,
+    events,
+    history,
+    pipeline,
+    presence,
+    selfmetrics,
+    snapshot,
+    store,
+    streams,
+)
 from monitor.sources import http
 from monitor.sources.targets import ONCE, Beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from monitor.discovery.running import Discovery
     from monitor.engines.base import Engine
     from monitor.events import Event
     from monitor.pipeline import Plan
@@ -31,8 +43,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LONGEST_BATCH_SECONDS = 0.25
-BATCHES_PER_INTERVAL = 20.0
+LONGEST_BATCH_SECONDS = 1.0
+BATCHES_PER_INTERVAL = 4.0
 ROWS_SAVED_PER_SECOND = 50.0
 
 
@@ -40,7 +52,7 @@ class Service:
     """Scrapes the targets, steps the pipeline, keeps the store, and makes the snapshots that pages show.
 
     `clock` gives unix seconds. `interval` is the scrape interval and `bucket` the length of a history
-    bucket, both in seconds.
+    bucket, both in seconds. `discovery` runs with the service; whoever made it calls `replace` on its news.
     """
 
     def __init__(
@@ -53,8 +65,10 @@ class Service:
         bucket: float = 60.0,
         config: Callable[[], str] = str,
         simulated: bool = False,
+        discovery: Discovery | None = None,
     ) -> None:
         self._plan = plan
+        self._discovery = discovery
         self._clock = clock
         self._bucket = bucket
         self._store = kept
@@ -89,17 +103,17 @@ class Service:
 
     def ready(self) -> tuple[bool, str]:
         """Return whether all loops run, and which does not."""
-        missing = {"scrape", "step", "save"} - self._running
+        wanted = {"scrape", "step", "save"} | ({"discovery"} if self._discovery else set())
+        missing = wanted - self._running
         return not missing, f"not running: {', '.join(sorted(missing))}" if missing else "all loops run"
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then save and return."""
+        loops = {"scrape": self._scraper.run(), "step": self._steps(), "save": self._saves()}
+        if self._discovery is not None:
+            loops["discovery"] = self._discovery.run()
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._named("scrape", self._scraper.run()), name="scrape"),
-                group.create_task(self._named("step", self._steps()), name="step"),
-                group.create_task(self._named("save", self._saves()), name="save"),
-            ]
+            tasks = [group.create_task(self._named(name, loop), name=name) for name, loop in loops.items()]
             await stop.wait()
             await self._scraper.stop()
             for task in tasks:
@@ -108,10 +122,14 @@ class Service:
         self._save(self._take_unsaved(), self._record())
 
     def replace(self, plan: Plan, targets: Sequence[http.Target]) -> None:
-        """Go on with other targets and other settings of the detectors; the state stays."""
+        """Go on with other targets and other settings of the detectors; the state stays.
+
+        Raises ValueError, and changes nothing, where two targets have one name.
+        """
+        for name in self._scraper.set_targets(targets):
+            self._engines.pop(name, None)
         self._plan = self._facts.plan = plan
         self._facts.urls = {target.name: target.url for target in targets}
-        self._scraper.set_targets(targets)
 
     def note_reload(self, *, successful: bool) -> None:
         """Remember how the last reload of the configuration went."""
@@ -188,6 +206,20 @@ class Service:
         self._codes = codes
         self._facts.state_since = self._since
 
+    def _attend(self) -> None:
+        """Close the events of targets that left and forget those that stay away, once all targets are known."""
+        if self._discovery is not None and not self._discovery.complete:
+            return
+        now, limits = self._clock(), self._plan.limits
+        with self._facts.lock:
+            self._unsaved += presence.attend(self._state, limits, self._facts.urls, now)
+            self._note_states()
+            kept = presence.forget(self._state, limits, now)
+            if kept is not None:
+                self._since, self._codes = self._since[kept], self._codes[kept]
+                self._facts.state_since = self._since
+                self._recorder.keep(kept)
+
     async def _saves(self) -> None:
         """Save events within a second, state and history each bucket (less often for many streams)."""
         loop = asyncio.get_running_loop()
@@ -196,6 +228,8 @@ class Service:
             while True:
                 await asyncio.sleep(min(1.0, self._bucket))
                 now = self._clock()
+                if now >= due:
+                    self._attend()
                 if not self._unsaved and now < due:
                     continue
                 buckets = self._record() if now >= due else []
@@ -224,6 +258,8 @@ class Service:
     def _self_families(self) -> Iterable[Family]:
         yield from self._store.families()
         successful, at = self._reload
+        if self._discovery is not None:
+            yield from self._discovery.families()
         yield from selfmetrics.reload_families(successful=successful, succeeded_at=at)
 
 

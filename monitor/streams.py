@@ -38,6 +38,7 @@ STATES = (
     "unsupported",
 )
 CHECKS = (*quality.IDENTITIES, "counter_decrease", "duplicate_series", "unreadable_line")
+TABLES = ("ledger", "sums", "watch", "status")  # one row per stream each
 FIRST_POSITIONS = 8
 MOST_POSITIONS = 128
 MARKS_KEPT = 32
@@ -83,7 +84,11 @@ class Identity:
 
 @dataclass(slots=True)
 class TargetState:
-    """How a target's scrapes went. Times in unix seconds, NaN before the first."""
+    """How a target's scrapes went. Times in unix seconds, NaN before the first.
+
+    `gone_at` is since when it is not listed any more, NaN while it is; `left`: for so long that its events
+    are closed.
+    """
 
     memory: pages.Memory = field(default_factory=pages.Memory)
     scrapes: int = 0
@@ -94,6 +99,8 @@ class TargetState:
     failure: Failure | None = None
     problems: dict[str, int] = field(default_factory=dict)
     rows: set[int] = field(default_factory=set)
+    gone_at: float = math.nan
+    left: bool = False
 
 
 class State:
@@ -134,6 +141,17 @@ class State:
             status[name] = np.nan
         self.status = table.grow(self.status, status)
 
+    def keep(self, rows: npt.NDArray[np.intp]) -> None:
+        """Keep these rows (ascending) and forget the others; the rows are numbered anew."""
+        for name in TABLES:
+            setattr(self, name, getattr(self, name)[rows])
+        self.identities = [self.identities[row] for row in rows]
+        self.rows = {identity.key: row for row, identity in enumerate(self.identities)}
+        for target in self.targets.values():
+            target.rows.clear()
+        for key, row in self.rows.items():
+            self.targets[key.target].rows.add(row)
+
     def widen(self, num_positions: int) -> None:
         """Make room for `num_positions` draft positions; nothing else changes."""
         while self.num_positions < min(num_positions, MOST_POSITIONS):
@@ -157,15 +175,20 @@ def remember(identity: Identity, mark: Mark) -> None:
 
 
 def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.NDArray[np.int64]:
-    """Return the index into `STATES` of each stream at `now` [N] (unix seconds)."""
+    """Return the index into `STATES` of each stream at `now` [N] (unix seconds).
+
+    After its first page nothing is known of a stream yet; silent takes as long to tell as it says.
+    """
     status = state.status
     interval = np.nan_to_num(state.ledger["interval"], nan=limits.scrape_interval)
     idle_after = np.maximum(limits.idle_intervals * interval, limits.idle_seconds)
     flowing = now - status["tokens_at"] <= idle_after
-    drafting = now - status["drafts_at"] <= np.maximum(idle_after, limits.silent_seconds)
+    watched = now - status["first_at"]
+    undrafted = now - status["drafts_at"]
+    drafting = np.fmin(undrafted, watched) <= np.maximum(idle_after, limits.silent_seconds)
     codes = status["condition"].astype(np.int64)
     codes[flowing & ~drafting & ~np.isnan(status["tokens_at"])] = STATES.index("silent")
-    codes[~flowing & ~(now - status["drafts_at"] <= idle_after)] = STATES.index("idle")
+    codes[~flowing & ~(undrafted <= idle_after) & (watched > 0)] = STATES.index("idle")
     codes[~status["speculating"]] = STATES.index("off")
     codes[now - status["last_at"] > limits.stale_intervals * interval] = STATES.index("stale")
     for target in state.targets.values():
@@ -176,10 +199,16 @@ def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.ND
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a stream counts as idle, silent or stale: in scrape intervals and seconds, whichever is longer."""
+    """When a stream counts as idle, silent or stale: in scrape intervals and seconds, whichever is longer.
+
+    A target that is not listed any more has left after `leave_seconds` and is forgotten after
+    `forget_seconds`.
+    """
 
     scrape_interval: float = 15.0
     idle_intervals: float = 4.0
     idle_seconds: float = 60.0
     silent_seconds: float = 120.0
     stale_intervals: float = 3.5
+    leave_seconds: float = 600.0
+    forget_seconds: float = 86_400.0

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import estimates, streams, windows
-from monitor.events import number
+from monitor import estimates, events, streams, windows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +40,7 @@ def over_window(plan: Plan, state: State, window: int, now: float) -> list[Recor
     codes = streams.states(state, at, plan.limits)
     made = estimates.from_sums(sums)
     return [
-        {"type": "estimate", "at": number(now)} | _estimate(state, made, codes, row)
+        {"type": "estimate", "at": events.number(now)} | _estimate(state, made, codes, row)
         for row in range(len(state.identities))
     ]
 
@@ -54,7 +53,7 @@ def totals(plan: Plan, state: State) -> list[Record]:
     codes = streams.states(state, _last_looks(state), plan.limits)
     made = estimates.from_sums(windows.total(state.sums))
     records = [
-        {"type": "summary", "at": number(state.status["last_at"][row])}
+        {"type": "summary", "at": events.number(state.status["last_at"][row])}
         | _estimate(state, made, codes, row)
         | _life(state, row)
         for row in range(len(state.identities))
@@ -79,18 +78,18 @@ def _estimate(
         "target": identity.key.target,
         "model_name": identity.key.model_name,
         "replica": identity.key.replica,
-        "window_seconds": number(made.seconds[row]),
+        "window_seconds": events.number(made.seconds[row]),
         "drafts": count(made.drafts[row]),
         "draft_tokens": count(made.draft_tokens[row]),
         "accepted_tokens": count(made.accepted_tokens[row]),
         "accepted": [count(value) for value in made.accepted[row, :positions]],
-        "marginal": [number(value) for value in made.marginal[row, :positions]],
-        "conditional": [number(value) for value in made.conditional[row, :positions]],
-        **{name: number(getattr(made, name)[row]) for name in NUMBERS},
-        "draft_token_acceptance_ratio": number(made.draft_token_acceptance_ratio[row]),
-        "baseline_mal": number(status["baseline_mal"]),
-        "score_down": number(status["score_down"]),
-        "score_up": number(status["score_up"]),
+        "marginal": [events.number(value) for value in made.marginal[row, :positions]],
+        "conditional": [events.number(value) for value in made.conditional[row, :positions]],
+        **{name: events.number(getattr(made, name)[row]) for name in NUMBERS},
+        "draft_token_acceptance_ratio": events.number(made.draft_token_acceptance_ratio[row]),
+        "baseline_mal": events.number(status["baseline_mal"]),
+        "score_down": events.number(status["score_down"]),
+        "score_up": events.number(status["score_up"]),
         "state": streams.STATES[codes[row]],
     }
 
@@ -128,7 +127,7 @@ def _without_stream(state: State, name: str) -> Record:
     schema = target.memory.schema
     return {
         "type": "summary",
-        "at": number(target.last_at),
+        "at": events.number(target.last_at),
         "stream": None,
         "target": name,
         "model_name": None,
@@ -143,5 +142,5 @@ def _without_stream(state: State, name: str) -> Record:
 
 def count(value: float) -> int | float | None:
     """Return a count for JSON: an integer where it is one, None where unknown."""
-    rounded = number(value)
+    rounded = events.number(value)
     return int(rounded) if rounded is not None and rounded == int(rounded) else rounded

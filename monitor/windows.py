@@ -56,10 +56,11 @@ def dtype(num_windows: int, num_positions: int) -> np.dtype[np.void]:
 
 def add(state: npt.NDArray[np.void], counts: deltas.Counts, lengths: tuple[float, ...]) -> None:
     """Add `counts` to the rows of `state` (in the same order) in place; `lengths` in seconds."""
-    vectors = _vectors(counts)
+    unknown = np.isnan(counts.values)
+    vectors = _vectors(counts, unknown)
     state["last"] = vectors
     state["total"] += vectors
-    state["known"] |= ~np.isnan(counts.values)
+    state["known"] |= ~unknown
     state["positions"] = np.where(counts.positions > 0, counts.positions, state["positions"])
     state["most_positions"] = np.maximum(state["most_positions"], counts.positions)
     state["num_speculative_tokens"] = counts.num_speculative_tokens
@@ -93,21 +94,19 @@ def _sums(state: npt.NDArray[np.void], vectors: Floats) -> Sums:
     return Sums(vectors, state["known"], state["positions"], state["num_speculative_tokens"])
 
 
-def _vectors(counts: deltas.Counts) -> Floats:
-    values = np.nan_to_num(counts.values)
+def _vectors(counts: deltas.Counts, unknown: npt.NDArray[np.bool_]) -> Floats:
+    vectors = np.empty((len(counts.rows), POSITIONS.start + counts.accepted.shape[1]))
+    values = np.where(unknown, 0.0, counts.values)
     drafts = values[:, base.Counter.DRAFTS]
     accepted = values[:, base.Counter.ACCEPTED_TOKENS]
-    head = np.stack(
-        (
-            np.nan_to_num(counts.seconds),
-            (drafts > 0) * 1.0,
-            drafts * drafts,
-            accepted * accepted,
-            drafts * accepted,
-        ),
-        axis=1,
-    )
-    return np.concatenate((head, values, counts.accepted), axis=1)
+    vectors[:, SECONDS] = counts.seconds
+    vectors[:, INTERVALS] = drafts > 0
+    vectors[:, DRAFTS_SQUARED] = drafts * drafts
+    vectors[:, ACCEPTED_SQUARED] = accepted * accepted
+    vectors[:, DRAFTS_ACCEPTED] = drafts * accepted
+    vectors[:, COUNTERS] = values
+    vectors[:, POSITIONS] = counts.accepted
+    return vectors
 
 
 def _expire(state: npt.NDArray[np.void], at: Floats, lengths: tuple[float, ...]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from monitor import windows
 from monitor.deltas import Counts
 from monitor.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
+from monitor.scrapes import Failure, Scrape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MODEL_NAME = "org/model"
+START = 1_700_000_000.0
+INTERVAL = 15.0
 
 
 class Marks(TypedDict, total=False):
@@ -83,6 +86,21 @@ def page(
     if started_at is not None:
         lines.append(f"process_start_time_seconds {started_at!r}")
     return ("# HELP vllm:num_requests_running .\n" + "\n".join(lines) + "\n").encode()
+
+
+def steady(n: int) -> bytes:
+    """Return the n-th page of a steady stream: 100 drafts a page, 3 positions."""
+    return page((80 * n, 60 * n, 40 * n), drafts=100 * n, more={"generation_tokens_total": 280 * n})
+
+
+def looks(bodies: Sequence[bytes | Failure], target: str = "t") -> list[Scrape]:
+    """Return looks at one target, INTERVAL apart."""
+    return [
+        Scrape(target, START + INTERVAL * n, failure=body)
+        if isinstance(body, Failure)
+        else Scrape(target, START + INTERVAL * n, body=body)
+        for n, body in enumerate(bodies)
+    ]
 
 
 def counts(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from monitor import commands, settings
 from monitor.settings import layers
+from tests.engines import matrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,11 @@ def commands_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-PARTS: dict[str, Callable[[], str]] = {"settings": settings_table, "commands": commands_table}
+PARTS: dict[str, Callable[[], str]] = {
+    "settings": settings_table,
+    "commands": commands_table,
+    "engines": matrix.table,
+}
 
 
 def up_to_date(text: str) -> str:

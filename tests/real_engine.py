@@ -14,27 +14,47 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).parents[1]
 WIDTH, HEADS, HIDDEN = 32, 2, 64
 BYTES = 256
 SPECIAL = ("<unk>", "<s>", "</s>")
 READY_SECONDS = 60.0
+ALIAS = "noise"  # the served name: it stays while the file behind it is another release
 
 
 def write_model(path: Path, seed: int) -> None:
     """Write a byte-level model of one layer with random weights: its text is noise, its server is real."""
     gguf = importlib.import_module("gguf")
-    random = np.random.default_rng(seed)
-    vocabulary = [*SPECIAL, *(f"<0x{byte:02X}>" for byte in range(BYTES))]
-    kinds = gguf.TokenType
     writer = gguf.GGUFWriter(str(path), "llama")
+    vocabulary = [*SPECIAL, *(f"<0x{byte:02X}>" for byte in range(BYTES))]
+    _describe(writer, len(vocabulary))
+    kinds = gguf.TokenType
+    writer.add_token_list(vocabulary)
+    writer.add_token_types([kinds.UNKNOWN, kinds.CONTROL, kinds.CONTROL, *[kinds.BYTE] * BYTES])
+    random = np.random.default_rng(seed)
+    for name, shape in _shapes(len(vocabulary)).items():
+        weights = np.ones(shape) if len(shape) == 1 else random.normal(0.0, 0.3, shape)
+        writer.add_tensor(f"{name}.weight", weights.astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+class _Writer(Protocol):
+    """The part of gguf.GGUFWriter that describes a model."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]: ...
+
+
+def _describe(writer: _Writer, vocabulary_size: int) -> None:
     writer.add_name("noise")
     writer.add_context_length(2048)
     writer.add_embedding_length(WIDTH)
@@ -44,35 +64,22 @@ def write_model(path: Path, seed: int) -> None:
     writer.add_head_count_kv(HEADS)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_dimension_count(WIDTH // HEADS)
-    writer.add_vocab_size(len(vocabulary))
+    writer.add_vocab_size(vocabulary_size)
     writer.add_file_type(0)
     writer.add_tokenizer_model("llama")
-    writer.add_token_list(vocabulary)
-    writer.add_token_scores([0.0] * len(vocabulary))
-    writer.add_token_types([kinds.UNKNOWN, kinds.CONTROL, kinds.CONTROL, *[kinds.BYTE] * BYTES])
+    writer.add_token_scores([0.0] * vocabulary_size)
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_unk_token_id(0)
-    writer.add_add_space_prefix(value=False)
-    shapes = {
-        "token_embd": (len(vocabulary), WIDTH),
-        "output": (len(vocabulary), WIDTH),
-        "blk.0.attn_q": (WIDTH, WIDTH),
-        "blk.0.attn_k": (WIDTH, WIDTH),
-        "blk.0.attn_v": (WIDTH, WIDTH),
-        "blk.0.attn_output": (WIDTH, WIDTH),
-        "blk.0.ffn_gate": (HIDDEN, WIDTH),
-        "blk.0.ffn_up": (HIDDEN, WIDTH),
-        "blk.0.ffn_down": (WIDTH, HIDDEN),
-    }
-    for name, shape in shapes.items():
-        writer.add_tensor(f"{name}.weight", random.normal(0.0, 0.3, shape).astype(np.float32))
-    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
-        writer.add_tensor(f"{name}.weight", np.ones(WIDTH, np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    writer.add_add_space_prefix(False)
+
+
+def _shapes(vocabulary_size: int) -> dict[str, tuple[int, ...]]:
+    square = dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_output"), (WIDTH, WIDTH))
+    layer = square | {"ffn_gate": (HIDDEN, WIDTH), "ffn_up": (HIDDEN, WIDTH), "ffn_down": (WIDTH, HIDDEN)}
+    norms = dict.fromkeys(("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"), (WIDTH,))
+    ends = dict.fromkeys(("token_embd", "output"), (vocabulary_size, WIDTH))
+    return {**ends, **{f"blk.0.{name}": shape for name, shape in layer.items()}, **norms}
 
 
 @contextlib.contextmanager
@@ -113,6 +120,7 @@ def _serve(port: int, model: str, rates: Sequence[float]) -> None:
     x = importlib.import_module("xllamacpp")
     parameters = x.CommonParams()
     parameters.model.path = model
+    parameters.model_alias = {ALIAS}
     parameters.n_ctx = 2048
     parameters.n_parallel = 2
     parameters.hostnames = ["127.0.0.1"]

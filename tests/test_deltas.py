@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor import deltas
+from monitor import deltas, restarts
 from monitor.deltas import Outcome
 from monitor.engines.base import UNKNOWN, Counter
 from tests import made
@@ -159,7 +159,7 @@ def test_counters_that_stay_down_are_believed_in_the_end(began: float) -> None:
         stream.drafts(1015.0 + 15 * n, made.reading((6 + n,), drafts=10 + n, started_at=began))
         for n in range(30)
     ]
-    patient = deltas.PATIENT_PAGES
+    patient = restarts.PATIENT_PAGES
     assert seen == [Outcome.HELD] * patient + [10 + patient] + [1.0] * (29 - patient)
 
 

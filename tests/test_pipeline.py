@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from monitor.events import Event
     from monitor.streams import State
 
-START = 1_700_000_000.0
-INTERVAL = 15.0
+START = made.START
+INTERVAL = made.INTERVAL
 
 
 def simulated(target: str, seed: int, *, acceptance: Iterable[float]) -> list[Scrape]:
@@ -166,28 +166,12 @@ def test_runs_in_one_process_are_as_alone() -> None:
 # Failed, late and odd pages -----------------------------------------------------------------------------
 
 
-def page(n: int, **more: float) -> bytes:
-    """Return the n-th page of a steady stream: 100 drafts a page, 3 positions."""
-    drafts = 100 * n
-    return made.page(
-        (80 * n, 60 * n, 40 * n), drafts=drafts, more={"generation_tokens_total": 280 * n, **more}
-    )
-
-
-def scrapes(bodies: Sequence[bytes | Failure], target: str = "t") -> list[Scrape]:
-    """Return looks at one target, 15 s apart."""
-    return [
-        Scrape(target, START + INTERVAL * n, failure=body)
-        if isinstance(body, Failure)
-        else Scrape(target, START + INTERVAL * n, body=body)
-        for n, body in enumerate(bodies)
-    ]
-
-
 def test_a_failed_scrape_is_a_value() -> None:
     """Failed looks are counted with their reason, change no count, and the next good page spans them."""
     down = Failure("connection", "connection refused")
-    state, found = run([each] for each in scrapes([page(1), down, down, b"<html>", b"", page(5)]))
+    state, found = run(
+        [each] for each in made.looks([made.steady(1), down, down, b"<html>", b"", made.steady(5)])
+    )
     assert found == []
     assert total(state).drafts[0] == 400
     (summary,) = summaries.totals(pipeline.Plan(), state)
@@ -198,7 +182,7 @@ def test_a_failed_scrape_is_a_value() -> None:
 
 def test_a_target_that_never_gave_a_page_is_told_of() -> None:
     """A target without one good page has a summary with the reason and without numbers."""
-    state, _ = run([scrapes([b"<html>", b"<html>"])])
+    state, _ = run([made.looks([b"<html>", b"<html>"])])
     (summary,) = summaries.totals(pipeline.Plan(), state)
     assert (summary["stream"], summary["state"], summary["scrapes_refused"]) == (None, "stale", {"html": 2})
     assert "web page" in str(summary["reason"])
@@ -206,9 +190,9 @@ def test_a_target_that_never_gave_a_page_is_told_of() -> None:
 
 def test_a_bad_wanted_line_costs_neither_page_nor_regime() -> None:
     """A line of the last position that is cut in its labels is a finding; k stays, the next page counts for both."""
-    torn = page(2).replace(b'position="2"} 80.0', b'position="2} 80.0')
-    assert torn != page(2)
-    state, found = run([each] for each in scrapes([page(1), torn, page(3), page(4)]))
+    torn = made.steady(2).replace(b'position="2"} 80.0', b'position="2} 80.0')
+    assert torn != made.steady(2)
+    state, found = run([each] for each in made.looks([made.steady(1), torn, made.steady(3), made.steady(4)]))
     assert found == []
     (summary,) = summaries.totals(pipeline.Plan(), state)
     assert (summary["regimes"], summary["restarts"], summary["num_speculative_tokens"]) == (1, 0, 3)
@@ -218,8 +202,8 @@ def test_a_bad_wanted_line_costs_neither_page_nor_regime() -> None:
 
 def test_a_value_that_is_no_number_costs_neither_page_nor_sum() -> None:
     """A wanted value that cannot be read is a finding, and the sums come right with the next page."""
-    torn = page(2).replace(b'position="1"} 120.0', b'position="1"} 12O.0')
-    state, _ = run([each] for each in scrapes([page(1), torn, page(3)]))
+    torn = made.steady(2).replace(b'position="1"} 120.0', b'position="1"} 12O.0')
+    state, _ = run([each] for each in made.looks([made.steady(1), torn, made.steady(3)]))
     (summary,) = summaries.totals(pipeline.Plan(), state)
     assert (summary["drafts"], summary["accepted"]) == (200, [160, 120, 80])
     assert summary["violations"] == {"unreadable_line": 1}
@@ -227,7 +211,7 @@ def test_a_value_that_is_no_number_costs_neither_page_nor_sum() -> None:
 
 def test_a_series_that_stands_twice_is_counted_once() -> None:
     """Of a series that the page has twice the first counts, and the doubling is a finding."""
-    state, _ = run([each] for each in scrapes([page(n) + page(n) for n in (1, 2)]))
+    state, _ = run([each] for each in made.looks([made.steady(n) + made.steady(n) for n in (1, 2)]))
     (summary,) = summaries.totals(pipeline.Plan(), state)
     assert (summary["drafts"], summary["accepted"]) == (100, [80, 60, 40])
     assert set(summary["violations"]) == {"duplicate_series"}  # type: ignore[call-overload]
@@ -235,22 +219,22 @@ def test_a_series_that_stands_twice_is_counted_once() -> None:
 
 def test_counters_that_contradict_each_other_are_a_finding() -> None:
     """Positions that do not add up to the accepted tokens are counted as a violation, page by page."""
-    bodies = [page(n).replace(b"accepted_tokens_total", b"accepted_tokens_x") for n in range(1, 4)]
+    bodies = [made.steady(n).replace(b"accepted_tokens_total", b"accepted_tokens_x") for n in range(1, 4)]
     bodies = [
         body
         + f'vllm:spec_decode_num_accepted_tokens_total{{engine="0",model_name="org/model"}} {300 * n}\n'.encode()
         for n, body in enumerate(bodies, 1)
     ]
-    state, _ = run([each] for each in scrapes(bodies))
+    state, _ = run([each] for each in made.looks(bodies))
     (summary,) = summaries.totals(pipeline.Plan(), state)
     assert summary["violations"] == {"positions_sum": 2}
 
 
 def test_another_engine_at_the_same_address_is_recognised() -> None:
     """Where another prefix, or no engine at all, answers at an address, it is read as what it is."""
-    ray = page(2).replace(b"vllm:", b"ray_vllm:")
+    ray = made.steady(2).replace(b"vllm:", b"ray_vllm:")
     other = b"# TYPE python_info gauge\npython_info 1\nprocess_start_time_seconds 5\n"
-    state, _ = run([each] for each in scrapes([page(1), ray, other, page(4)]))
+    state, _ = run([each] for each in made.looks([made.steady(1), ray, other, made.steady(4)]))
     (summary,) = summaries.totals(pipeline.Plan(), state)
     assert summary["drafts"] == 300
     assert summary["scrapes_refused"] == {"unrecognised": 1}
@@ -258,9 +242,9 @@ def test_another_engine_at_the_same_address_is_recognised() -> None:
 
 def test_streams_that_appear_later_count_from_zero() -> None:
     """The first page is the base; a model that a later page has counts from that target's last page on."""
-    second = page(2) + made.page((8, 6), drafts=10, model_name="late")
-    third = page(3) + made.page((16, 12), drafts=20, model_name="late")
-    state, _ = run([each] for each in scrapes([page(1), second, third]))
+    second = made.steady(2) + made.page((8, 6), drafts=10, model_name="late")
+    third = made.steady(3) + made.page((16, 12), drafts=20, model_name="late")
+    state, _ = run([each] for each in made.looks([made.steady(1), second, third]))
     names = [identity.key.model_name for identity in state.identities]
     assert names == [made.MODEL_NAME, "late"]
     assert total(state).drafts.tolist() == [200, 20]
@@ -272,7 +256,7 @@ def test_a_late_page_of_another_regime_changes_nothing() -> None:
         made.page((90 * n, 80 * n, 70 * n, 60 * n), drafts=100 * n, started_at=START - 900) for n in (1, 2, 3)
     ]
     new = [made.page((90 * n, 80 * n), drafts=100 * n, started_at=START + 40) for n in (1, 2, 3)]
-    looks = scrapes([old[0], old[1], new[0], old[2], new[1], new[2]])
+    looks = made.looks([old[0], old[1], new[0], old[2], new[1], new[2]])
     late = [*looks[:3], replace(looks[3], at=looks[1].at + 5.0), *looks[4:]]
     for each in (looks, late):
         state, _ = run([look] for look in each)
@@ -284,10 +268,10 @@ def test_a_late_page_of_another_regime_changes_nothing() -> None:
 def test_a_first_page_that_comes_late_is_a_base() -> None:
     """A stream first seen on a page older than the target's last one is a base, never a negative interval."""
     looks = [
-        Scrape("t", START, body=page(1)),
-        Scrape("t", START - 30, body=page(1) + made.page((8,), drafts=10, model_name="x")),
+        Scrape("t", START, body=made.steady(1)),
+        Scrape("t", START - 30, body=made.steady(1) + made.page((8,), drafts=10, model_name="x")),
     ]
-    looks.append(Scrape("t", START + 15, body=page(2) + made.page((16,), drafts=20, model_name="x")))
+    looks.append(Scrape("t", START + 15, body=made.steady(2) + made.page((16,), drafts=20, model_name="x")))
     state, _ = run([look] for look in looks)
     assert total(state).drafts.tolist() == [100, 10]
     assert total(state).seconds.tolist() == [15.0, 45.0]
@@ -298,14 +282,14 @@ def test_speculation_switched_off_is_told_once() -> None:
     bare = made.page(more={"generation_tokens_total": 900}, started_at=START + 40)
     with_start = [made.page((80 * n, 60 * n), drafts=100 * n, started_at=START - 9) for n in (1, 2)]
     again = [made.page((80 * n, 60 * n), drafts=100 * n, started_at=START + 70) for n in (1, 2)]
-    state, found = run([each] for each in scrapes([*with_start, bare, bare, *again]))
+    state, found = run([each] for each in made.looks([*with_start, bare, bare, *again]))
     assert [(event.kind, event.status, event.raised_at) for event in found] == [
         ("speculation_off", "closed", START + 2 * INTERVAL)
     ]
     assert total(state).drafts[0] == 300
     codes = []
     for looks in ([*with_start, bare], [*with_start, bare, bare, *again]):
-        state, _ = run([each] for each in scrapes(looks))
+        state, _ = run([each] for each in made.looks(looks))
         codes += streams.states(state, np.array([START + INTERVAL * len(looks)]), streams.Limits()).tolist()
     assert streams.STATES[codes[0]] == "off"
     assert streams.STATES[codes[1]] != "off"
@@ -316,9 +300,9 @@ def test_what_the_operator_declares_ends_a_regime() -> None:
     first = pipeline.Plan(declared={"t": Declared(draft_model="a", num_speculative_tokens=3)})
     second = replace(first, declared={"t": Declared(draft_model="b", num_speculative_tokens=3)})
     state = pipeline.begin(first)
-    for n, look in enumerate(scrapes([page(n) for n in range(1, 7)])):
+    for n, look in enumerate(made.looks([made.steady(n) for n in range(1, 7)])):
         step = pipeline.step(first if n < 3 else second, state, [look])
-        assert [bool(each.counts.new_regime.any()) for each in step.observations] == [n == 3]
+        assert any(each.counts.new_regime.any() for each in step.observations) is (n == 3)
     assert state.identities[0].regimes == 2
     assert "draft_model went from a to b" in state.identities[0].marks[-1].text
 
@@ -326,7 +310,11 @@ def test_what_the_operator_declares_ends_a_regime() -> None:
 def test_more_positions_need_no_more_of_others() -> None:
     """A target with 16 draft tokens joining makes room, and what others counted stays as it was."""
     deep = [made.page([float(90 * n - j) for j in range(16)], drafts=100 * n) for n in (1, 2)]
-    looks = [*scrapes([page(1), page(2)]), *scrapes(deep, "deep"), *scrapes([page(1), page(2), page(3)])[2:]]
+    looks = [
+        *made.looks([made.steady(1), made.steady(2)]),
+        *made.looks(deep, "deep"),
+        *made.looks([made.steady(1), made.steady(2), made.steady(3)])[2:],
+    ]
     state, _ = run([look] for look in looks)
     seen = total(state)
     assert seen.accepted[0, :3].tolist() == [160, 120, 80]
@@ -337,19 +325,23 @@ def test_more_positions_need_no_more_of_others() -> None:
 def test_an_absurd_number_of_positions_breaks_nothing() -> None:
     """A page with hundreds of positions is read as far as there is room, and so are the others after it."""
     absurd = [made.page([float(n)] * 500, drafts=10 * n) for n in (1, 2)]
-    state, _ = run([look] for look in [*scrapes(absurd, "absurd"), *scrapes([page(1), page(2)])])
+    state, _ = run(
+        [look] for look in [*made.looks(absurd, "absurd"), *made.looks([made.steady(1), made.steady(2)])]
+    )
     assert total(state).drafts.tolist() == [10, 100]
 
 
 @given(
     st.lists(
-        st.binary(max_size=60) | st.sampled_from([page(1), page(2), page(3), page(1)[:150]]), max_size=12
+        st.binary(max_size=60)
+        | st.sampled_from([made.steady(1), made.steady(2), made.steady(3), made.steady(1)[:150]]),
+        max_size=12,
     )
 )
 @settings(deadline=None)
 def test_no_sequence_of_bodies_breaks_it(bodies: list[bytes]) -> None:
     """Any bodies in any order, damaged ones among them, give states, summaries and no error."""
-    state, _ = run([each] for each in scrapes(bodies))
+    state, _ = run([each] for each in made.looks(bodies))
     for record in summaries.totals(pipeline.Plan(), state):
         json.dumps(record, allow_nan=False)
         assert record["state"] in streams.STATES

@@ -1,1 +1,1 @@
-"""Grafana dashboards: `board` has the parts, one module per dashboard says what is on it."""
+"""Grafana dashboards: `board` and `panels` make the JSON, one module per dashboard says what is on it."""

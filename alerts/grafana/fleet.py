@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from alerts.grafana import board
-from alerts.grafana.board import Board, Panel, Query, Row, Threshold, Variable
+from alerts.grafana.board import Board, Row, Variable
+from alerts.grafana.panels import Panel, Query, Threshold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CHOSEN = 'model_name=~"$model_name",target=~"$target"'
+WINDOW = f'window="5m",{CHOSEN}'
+TROUBLE = 'state=~"collapsed|silent|drifting|stale"'
 REPLICAS = "target, replica, instance, pod"
 WORST = "max without (instance, pod, job, namespace, service, endpoint, container)"
 RED, ORANGE, GREEN = "red", "orange", "green"
@@ -37,7 +40,18 @@ def _count(state: str) -> Query:
 
 
 def _now() -> Row:
-    states = ("collapsed", "silent", "drifting", "improved", "ok", "warming", "idle", "off", "stale", "unsupported")
+    states = (
+        "collapsed",
+        "silent",
+        "drifting",
+        "improved",
+        "ok",
+        "warming",
+        "idle",
+        "off",
+        "stale",
+        "unsupported",
+    )
     return Row(
         "Now",
         (
@@ -105,7 +119,7 @@ def _table(site: Mapping[str, str]) -> Row:
                 "Every stream",
                 "table",
                 [Query(expr, instant=True) for expr in queries],
-                "A click on the target opens the stream's dashboard, one on the model its page in specmon's report.",
+                "A click on the target opens the stream's dashboard, on the model its page in the report.",
                 width=24,
                 height=10,
                 decimals=2,
@@ -147,7 +161,7 @@ def _over_time() -> Row:
                 "timeseries",
                 [
                     Query(
-                        f'count by (state) (specmon_state{{state=~"collapsed|silent|drifting|stale",{CHOSEN}}} == 1)',
+                        f"count by (state) (specmon_state{{{TROUBLE},{CHOSEN}}} == 1)",
                         "{{state}}",
                     )
                 ],
@@ -159,15 +173,15 @@ def _over_time() -> Row:
                 "timeseries",
                 [
                     Query(
-                        f'quantile by (model_name) (0.5, specmon_implied_tpot_seconds{{window="5m",{CHOSEN}}})',
+                        f"quantile by (model_name) (0.5, specmon_implied_tpot_seconds{{{WINDOW}}})",
                         "implied, median {{model_name}}",
                     ),
                     Query(
-                        f'quantile by (model_name) (0.5, specmon_observed_tpot_seconds{{window="5m",{CHOSEN}}})',
+                        f"quantile by (model_name) (0.5, specmon_observed_tpot_seconds{{{WINDOW}}})",
                         "observed, median {{model_name}}",
                     ),
                 ],
-                "Implied: step time ÷ tokens per step, at once. Observed: from requests that finished, so later.",
+                "Implied: step time ÷ tokens per step, at once. Observed: from finished requests, so later.",
                 unit="s",
             ),
             Panel(
@@ -183,11 +197,11 @@ def _over_time() -> Row:
                 "timeseries",
                 [
                     Query(
-                        f'quantile by (model_name) (0.5, specmon_speculation_speedup_ratio{{window="5m",{CHOSEN}}})',
+                        f"quantile by (model_name) (0.5, specmon_speculation_speedup_ratio{{{WINDOW}}})",
                         "median {{model_name}}",
                     )
                 ],
-                "Plain step time ÷ implied time per output token. Below 1 speculation costs time. Needs the plain step time.",
+                "Plain step time ÷ implied time per output token; below 1 speculation costs time.",
                 decimals=2,
                 thresholds=(Threshold(None, RED), Threshold(1, GREEN)),
                 line_at_threshold=True,

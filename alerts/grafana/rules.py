@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from alerts.grafana import board
-from alerts.grafana.board import Board, Panel, Query, Row, Variable
+from alerts.grafana.board import Board, Row, Variable
+from alerts.grafana.panels import Panel, Query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +20,7 @@ def dashboard(site: Mapping[str, str]) -> Board:
     return Board(
         uid="specmon-rules",
         title="specmon / Rules only",
-        description="Speculative decoding from recording rules over the engines' own counters, without specmon.",
+        description="Speculative decoding from recording rules over the engines' counters, without specmon.",
         variables=(
             # llama.cpp names no model: "All" has to match an absent label too.
             Variable("model_name", "stream:spec_drafts:increase15m", "model_name"),

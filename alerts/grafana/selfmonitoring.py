@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alerts.grafana.board import Board, Panel, Query, Row, Threshold, Variable
+from alerts.grafana.board import Board, Row, Variable
+from alerts.grafana.panels import Panel, Query, Threshold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 JOB = 'job=~"$job"'
+FAILURES = f"specmon_target_scrape_failures_total{{{JOB}}}"
 RED, ORANGE, GREEN = "red", "orange", "green"
 UP = (Threshold(None, RED), Threshold(1, GREEN))
 
@@ -72,7 +74,13 @@ def _now() -> Row:
             Panel(
                 "State saved",
                 "stat",
-                [Query(f"max(time() - specmon_store_last_write_timestamp_seconds{{{JOB}}})", "ago", instant=True)],
+                [
+                    Query(
+                        f"max(time() - specmon_store_last_write_timestamp_seconds{{{JOB}}})",
+                        "ago",
+                        instant=True,
+                    )
+                ],
                 "Time since the state was last written. No data: it is kept in memory only.",
                 unit="s",
                 width=4,
@@ -92,7 +100,7 @@ def _targets(site: Mapping[str, str]) -> Row:
                 "timeseries",
                 [
                     Query(
-                        f"sum by (reason) (rate(specmon_target_scrape_failures_total{{{JOB}}}[$__rate_interval]))",
+                        f"sum by (reason) (rate({FAILURES}[$__rate_interval]))",
                         "{{reason}}",
                     )
                 ],
@@ -170,8 +178,12 @@ def _process() -> Row:
                 "Writes and notifications that failed",
                 "timeseries",
                 [
-                    Query(f"increase(specmon_store_write_failures_total{{{JOB}}}[$__rate_interval])", "store"),
-                    Query(f"increase(specmon_notify_failures_total{{{JOB}}}[$__rate_interval])", "{{receiver}}"),
+                    Query(
+                        f"increase(specmon_store_write_failures_total{{{JOB}}}[$__rate_interval])", "store"
+                    ),
+                    Query(
+                        f"increase(specmon_notify_failures_total{{{JOB}}}[$__rate_interval])", "{{receiver}}"
+                    ),
                 ],
                 "Each is tried again; a failure that lasts is an alert.",
                 minimum=0,

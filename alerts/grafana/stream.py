@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from alerts.grafana import board
-from alerts.grafana.board import Board, Panel, Query, Row, Threshold, Variable
+from alerts.grafana.board import Board, Row, Variable
+from alerts.grafana.panels import Panel, Query, Threshold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,12 +22,15 @@ def dashboard(site: Mapping[str, str]) -> Board:
     return Board(
         uid="specmon-stream",
         title="specmon / Stream",
-        description="One model on one engine: did acceptance change, where in the draft, and what does it cost.",
+        description="One model on one engine: did acceptance change, where in the draft, at what cost.",
         variables=(
             Variable("target", "specmon_state", "target", all_values=False),
             Variable("model_name", 'specmon_state{target="$target"}', "model_name", all_values=False),
             Variable(
-                "replica", 'specmon_state{target="$target",model_name="$model_name"}', "replica", all_values=False
+                "replica",
+                'specmon_state{target="$target",model_name="$model_name"}',
+                "replica",
+                all_values=False,
             ),
         ),
         rows=(_now(), _acceptance(), _speed(), _evidence()),
@@ -45,7 +49,10 @@ def _now() -> Row:
         "Now",
         (
             _stat(
-                "State", Query(f"specmon_state{{{CHOSEN}}} == 1", "{{state}}", instant=True), "The state it is in.", "none"
+                "State",
+                Query(f"specmon_state{{{CHOSEN}}} == 1", "{{state}}", instant=True),
+                "The state it is in.",
+                "none",
             ),
             _stat(
                 "Mean acceptance length",
@@ -97,7 +104,9 @@ def _acceptance() -> Row:
                 [
                     Query(f"specmon_mean_acceptance_length{{{CHOSEN}}}", "{{window}}"),
                     Query(f"specmon_mean_acceptance_length_low{{{CHOSEN}}}", "low end of the 95 % interval"),
-                    Query(f"specmon_mean_acceptance_length_high{{{CHOSEN}}}", "high end of the 95 % interval"),
+                    Query(
+                        f"specmon_mean_acceptance_length_high{{{CHOSEN}}}", "high end of the 95 % interval"
+                    ),
                     Query(f"specmon_baseline_mean_acceptance_length{{{CHOSEN}}}", "baseline"),
                 ],
                 "No traffic is a gap. An interval that is wide says that few requests are behind the number.",
@@ -127,7 +136,11 @@ def _acceptance() -> Row:
             Panel(
                 "Conditional acceptance by position",
                 "timeseries",
-                [Query(f"specmon_position_conditional_acceptance_ratio{{{WINDOW}}}", "position {{position}}")],
+                [
+                    Query(
+                        f"specmon_position_conditional_acceptance_ratio{{{WINDOW}}}", "position {{position}}"
+                    )
+                ],
                 "Accepted at a position of those accepted at the one before (first: of all drafts). "
                 "All positions down: traffic or target model. Only later ones: the draft.",
                 unit="percentunit",
@@ -150,7 +163,7 @@ def _acceptance() -> Row:
                     Query(f"specmon_acceptance_alpha{{{WINDOW}}}", "α (model value)"),
                     Query(f"specmon_draft_coverage_ratio{{{WINDOW}}}", "steps with a draft"),
                 ],
-                "α is the constant conditional acceptance with the same MAL: a model value, not a measured one.",
+                "α: the constant conditional acceptance with the same MAL, a model value.",
                 unit="percentunit",
                 minimum=0,
                 maximum=1,
@@ -170,7 +183,7 @@ def _speed() -> Row:
                     Query(f"specmon_implied_tpot_seconds{{{WINDOW}}}", "implied"),
                     Query(f"specmon_observed_tpot_seconds{{{WINDOW}}}", "observed"),
                 ],
-                "Implied: step time ÷ tokens per step. Observed: from the latencies of requests that finished.",
+                "Implied: step time ÷ tokens per step. Observed: from latencies of finished requests.",
                 unit="s",
             ),
             Panel(

@@ -23,20 +23,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Watch the targets until SIGTERM or SIGINT."""
     effective = read(arguments)
-    if not effective.targets:
+    if not effective.targets and not effective.discovery.configured:
         expected = (
-            "expected --target URL, SPECMON_TARGETS or `targets` in the file; `specmon demo` needs none"
+            "expected --target URL, SPECMON_TARGETS, or `targets` or `discovery` in the file;"
+            " `specmon demo` needs none"
         )
         raise commands.Unusable(f"no target to watch: {expected}")
     from monitor import assembly
     from monitor.commands import serving
 
+    try:
+        finders = assembly.providers(effective)
+    except assembly.MissingError as error:
+        raise commands.Unusable(str(error)) from error
     asyncio.run(
         serving.serve(
             effective,
             assembly.plan(effective),
             assembly.scrape_targets(effective),
             reread=lambda: flags.read(arguments),
+            finders=finders,
             bucket=min(max(INTERVALS_PER_BUCKET * effective.scrape.interval, 2.0), 60.0),
         )
     )

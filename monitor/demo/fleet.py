@@ -37,7 +37,7 @@ SCENARIOS = (
         "simulated/coder-32b",
         (Phase(-WARM_UP_SECONDS, CODE), Phase(40.0, LONG_PROMPTS, prompt_tokens=6000.0)),
     ),
-    Scenario("idle", "simulated/mistral-24b", (Phase(-WARM_UP_SECONDS, GOOD), Phase(-10.0, GOOD, slots=0))),
+    Scenario("idle", "simulated/mistral-24b", (Phase(-WARM_UP_SECONDS, GOOD), Phase(-20.0, GOOD, slots=0))),
 )
 
 

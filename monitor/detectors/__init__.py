@@ -68,8 +68,9 @@ DTYPE = np.dtype(
 LEVEL_FLOOR = 0.004
 WARM_SECONDS = 1800.0
 WARM_BUCKETS = 40
-STARTING_BUCKETS = 5
+STARTING_BUCKETS = 3
 CALM = 0.5
+CALM_PLUNGE = 0.1
 LEAST_INFORMATION = 2.0
 
 
@@ -187,6 +188,7 @@ def _full_buckets(
         score[:, 0],
         variance[:, 0],
         began,
+        at,
         age,
         warm & usable[:, 0],
         started & usable[:, 0],
@@ -194,10 +196,10 @@ def _full_buckets(
     own = scores.against(baseline["trials"], baseline["successes"], rate, known)
     uncertainty = state["noise"]["spread"][:, 1:] / np.maximum(own.contrast_information, 1.0)
     shifted = shape.step(
-        plan, state["shape"], score[:, 1:], variance[:, 1:], uncertainty, began, age, warm[:, None] & usable[:, 1:]
+        plan, state["shape"], score[:, 1:], variance, uncertainty, began, age, warm[:, None] & usable[:, 1:]
     )
     excitement = np.maximum(np.maximum(verdict.down, verdict.up), shifted.reshape(len(rows), -1).max(1))
-    calm = started & (np.maximum(excitement, seen.plunge[rows]) < CALM)
+    calm = started & (excitement < CALM) & (seen.plunge[rows] < CALM_PLUNGE)
     learning = calm[:, None] & usable
     local = score.copy()
     local[:, 0] -= state["level"]["local"]

@@ -141,8 +141,8 @@ class _Case:
         trouble["positions"][row] = EVERY_POSITION
         trouble["channel"][row] = 0
         trouble["origin"][row, 1] = trouble["origin"][row, 0]
-        now = float(self.seen.score[row, 0] - trouble["origin"][row, 0]) if self.seen.full[row] else -plunge.SIZES[0]
-        deepest = min(now, float(trouble["shift"][row, 0]))
+        now = self.seen.score[row] if self.seen.full[row] else self._interval_score()
+        deepest = min(float(now[0] - trouble["origin"][row, 0]), float(trouble["shift"][row, 0]))
         trouble["shift"][row] = trouble["first_shift"][row] = deepest
         return [self._alarm("update")]
 
@@ -153,9 +153,10 @@ class _Case:
             return []
         trouble, row, at = self.state["trouble"], self.row, float(self.trials.at[self.row])
         origin = self._origin()
+        score = self.seen.score[row] if self.seen.full[row] else self._interval_score()
         if found.detector == trend.NAME:
             origin[0] = self.seen.trend_origin[row]
-        far = self.seen.score[row] - origin
+        far = score - origin
         shift = np.array([far[0] if np.isnan(found.shift) else found.shift, far[found.channel]])
         sign = 1.0 if found.kind == "improvement" else -1.0
         if found.channel == 0:
@@ -248,6 +249,13 @@ class _Case:
         known = self.state["baseline"]["trials"][one] >= reference.KNOWN_TRIALS
         before = scores.against(local["trials"][one], local["successes"][one], self.rate[one], known)
         return np.concatenate([before.level, before.contrast[0]])
+
+    def _interval_score(self) -> Floats:
+        """Return level and contrasts [8] of the interval alone, for a change that no full bucket has shown yet."""
+        one = slice(self.row, self.row + 1)
+        known = self.state["baseline"]["trials"][one] >= reference.KNOWN_TRIALS
+        now = scores.against(self.trials.trials[one], self.trials.successes[one], self.rate[one], known)
+        return np.concatenate([now.level, now.contrast[0]])
 
     def _missing_now(self) -> tuple[float, float]:
         """Return the share of MAL and of its benefit that this interval misses."""

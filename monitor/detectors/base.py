@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
 MONTH_SECONDS = 30 * 86400.0
 SCRAPE_SECONDS = 15.0
-LEVEL_SHARE = -2.7
+LEVEL_SHARE = -2.0
 SHAPE_SHARE = 2.3
 PLUNGE_SHARE = 0.5
 TREND_SHARE = -6.6
+FAR_DOWN = -1.2
+LARGEST_SHARE = 0.65
 POSITIONS = 8
 """Positions that are watched: the first seven one by one, all later ones together as the eighth."""
 
@@ -139,12 +141,12 @@ def nats(plan: Plan) -> float:
 
 
 def bucket_share(variance: Floats, score: Floats) -> Floats:
-    """Return the share of a limit that one bucket may contribute: a half, less where few requests made it.
+    """Return the share of a limit that one bucket may contribute: never all, less where few requests made it.
 
     The variance of the level tells how few: 0.25 is about one request at a time. Where the level is far
     down, fewer buckets convince.
     """
-    far = np.clip(0.018 / variance, 0.10, 0.5)
-    near = np.clip(0.010 / variance, 0.05, 0.5)
-    result: Floats = np.where(score < -1.2, far, near)
+    result: Floats = np.where(
+        score < FAR_DOWN, np.clip(0.018 / variance, 0.10, LARGEST_SHARE), np.clip(0.014 / variance, 0.05, LARGEST_SHARE)
+    )
     return result

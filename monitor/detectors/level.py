@@ -23,7 +23,7 @@ SPREAD_MEMORY = 2000.0
 GENERATIONS = 6
 SLOTS = 8
 CANDIDATES = GENERATIONS * SLOTS
-DEAD_BAND = 0.05
+DEAD_BAND = 0.04
 SETTLING_SECONDS = 5 * 3600.0
 EXCURSION = 2.0
 EXCURSION_PRIOR = 15.0
@@ -31,6 +31,8 @@ EXCURSION_MEMORY = 300.0
 EXCURSION_LARGEST = 12.0
 STEEPEST_TAIL = 1.6
 CALM = 0.5
+SILENT_SECONDS = 1800.0
+RESUMING_BUCKETS = 8.0
 LOCAL_BUCKETS = 160.0
 
 _GAINS = 1.0 - np.exp(-1.0 / MEMORIES)
@@ -45,6 +47,8 @@ _CANDIDATE = np.arange(CANDIDATES)
 
 DTYPE = np.dtype(
     [
+        ("resumed", "f8"),
+        ("last_at", "f8"),
         ("local", "f8"),
         ("local_buckets", "f8"),
         ("means", "f8", _FEATURES),
@@ -98,11 +102,16 @@ def step(
     score: Floats,
     variance: Floats,
     began_at: Floats,
+    at: Floats,
     age: Floats,
     on: Bools,
     learning: Bools,
 ) -> base.Verdict:
     """Return the verdict on full buckets whose level is `score` [B] with `variance` [B]."""
+    resumed = np.where(began_at - state["last_at"] > SILENT_SECONDS, 0.0, state["resumed"]) + 1.0
+    state["resumed"], state["last_at"] = resumed, at
+    on = on & (resumed > RESUMING_BUCKETS)
+    state["born"] = np.where((resumed <= RESUMING_BUCKETS)[:, None], -1, state["born"])
     root = np.sqrt(variance)
     scaled = score / root
     means, weights = state["means"], state["weights"]
@@ -122,7 +131,7 @@ def step(
     statistic = np.stack([fall[row, best_fall], rise[row, best_rise]], 1)
     _excursions(state, statistic, on)
     ratio = statistic / limits
-    calm = learning & (ratio.max(1) < CALM)
+    calm = learning & (resumed > RESUMING_BUCKETS) & (ratio.max(1) < CALM)
     _learn(state, scaled, predicted, surprise, sigma, calm)
     ratio = np.where(on[:, None], ratio, 0.0)
     born_at = state["born_at"]
@@ -172,6 +181,7 @@ def _learn(state: State, scaled: Floats, predicted: Floats, surprise: Floats, si
     means = state["means"]
     spread = state["spread"]
     followed = predicted + np.clip(surprise, -4.0 * sigma, 4.0 * sigma)
+    followed = np.where(state["resumed"] <= RESUMING_BUCKETS, scaled, followed)
     fade = np.where(calm, 1.0 - 1.0 / LEARNING_BUCKETS, 1.0)[:, None]
     fresh = PRIOR_BUCKETS * (1.0 - fade)
     calm_means = means * calm[:, None]
@@ -181,7 +191,9 @@ def _learn(state: State, scaled: Floats, predicted: Floats, surprise: Floats, si
     state["learnt"] = learnt
     gain = calm / (SPREAD_PRIOR + learnt)
     state["spread"] = np.maximum(spread + gain * (np.minimum(surprise * surprise, 12.0 * spread) - spread), 0.02)
-    state["means"] = means + _GAINS * (followed[:, None] - means)
+    # after a silence the level may be another: running means begin anew as plain means
+    gains = np.maximum(_GAINS, 1.0 / state["resumed"][:, None])
+    state["means"] = means + gains * (followed[:, None] - means)
     due = state["bucket"] % SOLVE_EVERY == 0
     if due.any():
         weights = np.linalg.solve(state["gram"][due], state["cross"][due][..., None])[..., 0]

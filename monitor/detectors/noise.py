@@ -14,8 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from monitor.detectors.base import Bools, Floats, State
 
-PRIOR_SPREAD = 60.0
-PRIOR_BUCKETS = 8.0
+PRIOR_SPREAD = 40.0
+PRIOR_BUCKETS = 5.0
 MEMORY_BUCKETS = 3000.0
 WINSOR = 10.0
 MIN_SPREAD = 1.0

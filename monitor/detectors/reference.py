@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 MEMORY_SECONDS = 30 * 3600.0
 LOCAL_SECONDS = 3600.0
 QUARANTINE_SECONDS = 600.0
+LEAST_QUARANTINE_SECONDS = 20.0
+QUARANTINE_SHARE = 0.3
 LONGEST_QUARANTINE_SECONDS = 4500.0
-START_BUCKETS = 40.0
+START_DRAFTS = 500.0
 KNOWN_TRIALS = 300.0
 LONGEST_STEP_SECONDS = 4500.0
 LOWEST, HIGHEST = 0.004, 0.996
@@ -33,8 +35,9 @@ _SUMS = [
 DTYPE = np.dtype(
     [
         *_SUMS,
-        ("pending", np.dtype(_SUMS)),
-        ("pending_since", "f8"),
+        ("fresh", np.dtype(_SUMS)),
+        ("fresh_since", "f8"),
+        ("aged", np.dtype(_SUMS)),
         ("local", np.dtype(_SUMS)),
         ("began_at", "f8"),
         ("buckets", "f8"),
@@ -78,31 +81,38 @@ def mean_length(state: State, rate: Floats) -> Floats:
 
 
 def add(state: State, bucket: State, at: Floats, weight: Floats, calm: Bools, frozen: Bools) -> None:
-    """Let full buckets join: first the pending sums, after the quarantine the baseline."""
-    starting = state["buckets"] < START_BUCKETS
+    """Take full buckets into quarantine, and let the baseline have what was long enough in it.
+
+    The quarantine has two rooms: when the fresh one is as old as the quarantine is long, what is in the
+    aged one joins the baseline and the fresh one becomes the aged one. A stream's first hour has a shorter
+    quarantine, its first drafts none. A stream that is never calm waits an hour and joins all the same.
+    """
+    starting = state["drafts"] < START_DRAFTS
     state["began_at"] = np.where(state["buckets"] > 0.0, state["began_at"], bucket["began_at"])
     state["buckets"] += ~frozen
-    pending, local = state["pending"], state["local"]
-    since = np.where(pending["drafts"] > 0.0, state["pending_since"], bucket["began_at"])
+    fresh, aged, local = state["fresh"], state["aged"], state["local"]
+    since = np.where(fresh["drafts"] > 0.0, state["fresh_since"], bucket["began_at"])
+    state["fresh_since"] = since
     weight = np.where(frozen, 0.0, np.where(starting, 1.0, weight))
     age = at - since
-    ripe = ((age > QUARANTINE_SECONDS) & calm) | (age > LONGEST_QUARANTINE_SECONDS) | starting
+    least = np.clip(QUARANTINE_SHARE * (at - state["began_at"]), LEAST_QUARANTINE_SECONDS, QUARANTINE_SECONDS)
+    ripe = ((age >= least) & calm) | (age > LONGEST_QUARANTINE_SECONDS) | starting
     join = ripe & ~frozen
     step = np.where(join, np.clip(age, 0.0, LONGEST_STEP_SECONDS), 0.0)
     fade, fade_local = np.exp(-step / MEMORY_SECONDS), np.exp(-step / LOCAL_SECONDS)
     for name in _SUM_NAMES:
         wide = (slice(None), None) if name in ("trials", "successes") else slice(None)
-        total = pending[name] + bucket[name] * weight[wide]
-        joining = np.where(join[wide], total, 0.0)
+        taken = fresh[name] + bucket[name] * weight[wide]
+        joining = np.where(join[wide], aged[name] + taken * starting[wide], 0.0)
         state[name] = state[name] * fade[wide] + joining
         local[name] = local[name] * fade_local[wide] + joining
-        pending[name] = np.where(join[wide], 0.0, total)
-    state["pending_since"] = since
+        aged[name] = np.where(join[wide], taken * ~starting[wide], aged[name])
+        fresh[name] = np.where(join[wide], 0.0, taken)
 
 
 def forget(state: State, positions_kept: Ints) -> None:
     """Drop the baseline of the positions from `positions_kept` [B] on: another k made them incomparable."""
     drop = positions_kept[:, None] <= _INDEX
-    for part in (state, state["pending"], state["local"]):
+    for part in (state, state["fresh"], state["aged"], state["local"]):
         part["trials"] = np.where(drop, 0.0, part["trials"])
         part["successes"] = np.where(drop, 0.0, part["successes"])

@@ -76,17 +76,17 @@ def step(
 ) -> Floats:
     """Return the scores [B, 7, 2] of full buckets, falls first, in units of the limit.
 
-    contrast, variance [B, 7] of the bucket; uncertainty [B, 7]: variance of the baseline's own contrast.
+    contrast [B, 7], variance [B, 8] (the level's first) of the bucket; uncertainty [B, 7]: variance of the baseline's own contrast.
     """
     correlation = np.clip(state["product"] / state["square"], 0.0, 0.85)
-    inflated = variance * (1.0 + correlation) / (1.0 - correlation)
+    inflated = variance[:, 1:] * (1.0 + correlation) / (1.0 - correlation)
     band = DEAD_BAND * (1.0 + np.exp(-age / 5400.0))[:, None] + 1.5 * np.sqrt(uncertainty)
     limits = limit(state, plan)
-    share = np.clip(0.010 / variance, 0.07, 0.5)
+    share = np.clip(0.014 / variance[:, :1], 0.07, 0.5)[:, None]
     beyond = np.stack([-contrast - band, contrast - band], 2)[..., None]
     gain = (SIZES * beyond - 0.5 * SIZES * SIZES) / inflated[..., None, None]
     wide = limits[..., None]
-    gain = np.clip(gain, LEAST_SHARE * wide, share[..., None, None] * wide + 0.01)
+    gain = np.clip(gain, LEAST_SHARE * wide, share[..., None] * wide + 0.01)
     old = state["sums"]
     new = np.where(on[..., None, None], np.maximum(old + gain, 0.0), old)
     state["since"] = np.where((old <= 0.0) & (new > 0.0), began_at[:, None, None, None], state["since"])

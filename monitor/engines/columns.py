@@ -16,6 +16,7 @@ from monitor.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Readi
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from monitor.engines.base import Reader
     from monitor.exposition import Series
 
 START_TIME = "process_start_time_seconds"
@@ -185,3 +186,13 @@ def page(names: Names, series: Sequence[Series], prefix: str) -> Page:
         stream.created = next((times[name] for name in names.created if name in times), None)
         stream.settle()
     return Page(tuple(streams.values()), short, start)
+
+
+def preparing(names: Names) -> Callable[[Sequence[Series], str], Reader]:
+    """Return the `prepare` of an engine of which these names say everything."""
+
+    def prepare(series: Sequence[Series], prefix: str) -> Reader:
+        plan = page(names, series, prefix)
+        return lambda values, beside: tuple(plan.read(values, beside))
+
+    return prepare

@@ -171,12 +171,11 @@ def _model_info(answer: Json) -> Facts:
 
 
 def _props(answer: Json) -> Facts:
-    """Read what llama.cpp says; its alias is the path where none was given, and the file's name is enough."""
-    path = _text(answer, "model_path")
-    alias = _text(answer, "model_alias") or path
+    """Read what llama.cpp says; without an alias it repeats the path, which a new release changes."""
+    path, alias = _text(answer, "model_path"), _text(answer, "model_alias")
     return Facts(
         engine_version=_text(answer, "build_info"),
-        model_name=alias.replace("\\", "/").rsplit("/", 1)[-1] if alias == path else alias,
+        model_name="" if alias == path else alias,
         config=_config({"target_model": path, "quantization": _text(answer, "model_ftype")}),
     )
 

@@ -8,16 +8,9 @@ not from a run; with tensor parallelism each worker service may count the same s
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from monitor.engines import columns
 from monitor.engines.base import Counter, Engine
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from monitor.engines.base import Reader, Reading
-    from monitor.exposition import Series
 
 NAMES = columns.Names(
     counters={
@@ -32,16 +25,6 @@ NAMES = columns.Names(
 )
 
 
-def prepare(series: Sequence[Series], prefix: str) -> Reader:
-    """Return the reader of pages with these series."""
-    page = columns.page(NAMES, series, prefix)
-
-    def read(values: Sequence[float], beside: Mapping[str, bytes]) -> tuple[Reading, ...]:
-        return tuple(page.read(values, beside))
-
-    return read
-
-
 ENGINE = Engine(
     name="xllm",
     signature=re.compile(
@@ -50,7 +33,7 @@ ENGINE = Engine(
         rb"server_request_total_(?:ok|limit|fail))[ \t{]",
     ),
     wanted=NAMES.wanted,
-    prepare=prepare,
+    prepare=columns.preparing(NAMES),
     title="xLLM",
     versions="0.6 … (source of 2026)",
     port=8010,

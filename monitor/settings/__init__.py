@@ -66,6 +66,8 @@ def digest(settings: Settings) -> str:
     """
     secrets = [settings.scrape.bearer_token, *(target.bearer_token for target in settings.targets)]
     secrets += [value for target in settings.targets for value in target.headers.values()]
+    secrets += [source.bearer_token for source in settings.discovery.http]
     hidden = "\0".join(secret.get_secret_value() for secret in secrets)
-    urls = "\0".join(target.url for target in settings.targets)
-    return hashlib.sha256(f"{settings.model_dump_json()}\0{urls}\0{hidden}".encode()).hexdigest()[:16]
+    urls = [target.url for target in settings.targets] + [source.url for source in settings.discovery.http]
+    whole = "\0".join([settings.model_dump_json(), *urls, hidden])
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]

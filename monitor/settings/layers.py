@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from monitor.settings import documents
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
@@ -122,28 +124,10 @@ def _nested(given: Mapping[str, str | list[str]]) -> dict[str, object]:
 
 
 def _mapping(file: str, text: str) -> dict[str, object]:
-    import yaml  # noqa: PLC0415 - half a megabyte that a monitor without a file does not need
-
-    class Loader(yaml.SafeLoader):
-        """YAML in which a key given twice is an error: the first of the two would be lost in silence."""
-
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:  # noqa: FBT001, FBT002 - the library's signature
-            keys = set()
-            for key, _ in node.value:
-                if key.value in keys:
-                    raise yaml.MarkedYAMLError(
-                        problem=f"{key.value!r} is given twice", problem_mark=key.start_mark
-                    )
-                keys.add(key.value)
-            return super().construct_mapping(node, deep)
-
     try:
-        read = yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        where = f"line {error.problem_mark.line + 1}" if error.problem_mark else "somewhere"
-        raise Invalid(f"{file}: not YAML: {where}: {error.problem or error.context}") from error
-    except yaml.YAMLError as error:
-        raise Invalid(f"{file}: not YAML: {error}") from error
+        read = documents.read(text)
+    except documents.Malformed as error:
+        raise Invalid(f"{file}: {error}") from error
     if read is None:
         return {}
     if not isinstance(read, dict):

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from monitor import quantities
-from monitor.settings import fields
+from monitor.settings import fields, section
+from monitor.settings.discovery import Discovery
 from monitor.settings.fields import (
     Duration,
     Label,
@@ -25,6 +26,7 @@ from monitor.settings.fields import (
     Url,
     WholeNumber,
 )
+from monitor.settings.section import NO_SECRET, Section, Tls
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -32,12 +34,6 @@ if TYPE_CHECKING:
     from monitor.settings.layers import Layer
 
 _MAX_DERIVED_TIMEOUT = 10.0
-_NO_SECRET = SecretStr("")
-
-
-def _refuse_two_tokens(token: SecretStr, file: str) -> None:
-    if token.get_secret_value() and file:
-        raise ValueError("expected bearer_token or bearer_token_file, read both")
 
 
 class _Source(PydanticBaseSettingsSource):
@@ -52,30 +48,6 @@ class _Source(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, object]:
         return dict(self._layer.values)
-
-
-class Section(BaseModel):
-    """A group of settings that never changes and takes no unknown key."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class Tls(Section):
-    """How to speak TLS with a target."""
-
-    ca_file: ReadableFile = Field("", description="Authorities to trust instead of the system's, PEM.")
-    cert_file: ReadableFile = Field("", description="Client certificate, PEM.")
-    key_file: ReadableFile = Field("", description="Key of the client certificate, PEM.")
-    server_name: str = Field(
-        "", description="Name to expect in the certificate, where it is not the URL's host."
-    )
-    insecure_skip_verify: bool = Field(False, description="Accept any certificate; for tests.")
-
-    @model_validator(mode="after")
-    def _pair(self) -> Self:
-        if bool(self.cert_file) != bool(self.key_file):
-            raise ValueError("expected cert_file and key_file together")
-        return self
 
 
 class Target(Section):
@@ -96,7 +68,7 @@ class Target(Section):
     )
     engine: str = Field("", description="Serving software; by default it is recognised from the page.")
     headers: Mapping[str, Secret] = Field({}, description="Headers to send. Their values are never shown.")
-    bearer_token: Secret = Field(_NO_SECRET, description="Token to send instead of `scrape.bearer_token`.")
+    bearer_token: Secret = Field(NO_SECRET, description="Token to send instead of `scrape.bearer_token`.")
     bearer_token_file: ReadableFile = Field(
         "", description="File that holds the token; read again when it changes."
     )
@@ -109,7 +81,7 @@ class Target(Section):
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:
-        _refuse_two_tokens(self.bearer_token, self.bearer_token_file)
+        section.refuse_two_tokens(self.bearer_token, self.bearer_token_file)
         return self
 
     @property
@@ -134,7 +106,7 @@ class Scrape(Section):
         description="Time for a whole scrape, below the interval. Unset: two thirds of it, at most 10s.",
     )
     body_limit: Size = Field(32 << 20, ge=1024, description="Largest page that is read, unpacked.")
-    bearer_token: Secret = Field(_NO_SECRET, description="Token to send to every target.")
+    bearer_token: Secret = Field(NO_SECRET, description="Token to send to every target.")
     bearer_token_file: ReadableFile = Field(
         "", description="File that holds the token; read again when it changes."
     )
@@ -152,7 +124,7 @@ class Scrape(Section):
 
     @model_validator(mode="after")
     def _in_time(self) -> Self:
-        _refuse_two_tokens(self.bearer_token, self.bearer_token_file)
+        section.refuse_two_tokens(self.bearer_token, self.bearer_token_file)
         if self.timeout >= self.interval:
             timeout, interval = map(quantities.duration_text, (self.timeout, self.interval))
             raise ValueError(
@@ -240,6 +212,7 @@ class Settings(BaseSettings):
         (),
         description="Pages to scrape: URLs, or mappings of the settings below. Environment: JSON or commas.",
     )
+    discovery: Discovery = Field(Discovery(), description="Where targets are found, beside those listed.")
     scrape: Scrape = Field(Scrape(), description="How targets are read.")
     detection: Detection = Field(Detection(), description="What counts as a change.")
     economics: Economics = Field(Economics(), description="What a step and a GPU cost.")

@@ -12,7 +12,7 @@ from yarl import URL
 
 import monitor
 from monitor.scrapes import Failure, Scrape
-from monitor.sources import bodies, credentials, targets, wire
+from monitor.sources import bodies, credentials, probing, targets, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,12 +32,13 @@ _UNAUTHORISED = frozenset((401, 403))
 class _Peer:
     """What is kept of a target between requests: its headers, where its page was found, its connection."""
 
-    __slots__ = ("connection", "credentials", "target", "url", "used_at")
+    __slots__ = ("connection", "credentials", "places", "target", "url", "used_at")
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.credentials = credentials.Credentials(target, USER_AGENT)
-        self.url = targets.page_url(target.url)
+        self.places = probing.places(target)
+        self.url = self.places[0]
         self.connection: Connection | None = None
         self.used_at = 0.0
 
@@ -48,6 +49,12 @@ class _Peer:
             return connection
         connection.close()
         return None
+
+    def drop(self) -> None:
+        """Close the connection, which is to another place than the next request."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
 
     def give(self, connection: Connection, now: float) -> None:
         """Keep a connection for the next request, if it is good for one."""
@@ -80,7 +87,10 @@ class Client:
         started = loop.time()
         deadline = started + target.timeout
         peer = self._peer(target)
-        page = await self._page(peer, peer.url, deadline)
+        if len(peer.places) > 1:
+            page = await self._found_engine(peer, deadline)
+        else:
+            page = await self._page(peer, peer.url, deadline)
         if isinstance(page, Failure):
             self.forget(target)
             return Scrape(target.name, at, failure=page, duration=loop.time() - started)
@@ -103,6 +113,36 @@ class Client:
             self.forget(target)
             peer = self._peers[target.name] = _Peer(target)
         return peer
+
+    async def _found_engine(self, peer: _Peer, deadline: float) -> bytes | Failure:
+        """Return the first engine's page among the target's places, which is its place from now on.
+
+        Without one: the first page of any other kind, and without that the last failure. Where nothing
+        answers at a port, its other paths are not tried.
+        """
+        other: tuple[URL, bytes] | None = None
+        failure = Failure("connection", f"{targets.shown(peer.target.url)}: nowhere to look")
+        silent: set[URL] = set()
+        for url in peer.places:
+            if url.origin() in silent:
+                continue
+            if url.origin() != peer.url.origin():
+                peer.drop()
+            peer.url = url
+            page = await self._page(peer, url, deadline)
+            if isinstance(page, Failure):
+                if page.reason != "http_status":
+                    silent.add(url.origin())
+                failure = page
+            elif probing.is_engine(page):
+                peer.places = (peer.url,)
+                return page
+            else:
+                other = other or (peer.url, page)
+        if other is None:
+            return failure
+        peer.url, page = other
+        return page
 
     async def _page(self, peer: _Peer, url: URL, deadline: float) -> bytes | Failure:
         limit = peer.target.body_limit

@@ -67,10 +67,11 @@ class Scraper:
         self._stopping.set()
         await self._stopped.wait()
 
-    def set_targets(self, wanted: Iterable[Target]) -> None:
+    def set_targets(self, wanted: Iterable[Target]) -> set[str]:
         """Scrape these from now on; those that have not changed keep their slots and open requests.
 
-        Raises ValueError, and changes nothing, where two targets have one name.
+        Return the names of those that ended or begin anew. Raises ValueError, and changes nothing, where two
+        targets have one name.
         """
         new: dict[str, Target] = {}
         for target in wanted:
@@ -78,12 +79,14 @@ class Scraper:
                 both = f"{targets.shown(new[target.name].url)} and {targets.shown(target.url)}"
                 raise ValueError(f"two targets are called {target.name!r} ({both}), expected a name for each")
             new[target.name] = target
-        self._end([name for name, target in self._targets.items() if new.get(name) != target])
+        ended = [name for name, target in self._targets.items() if new.get(name) != target]
+        self._end(ended)
         changed = [target for name, target in new.items() if self._targets.get(name) != target]
         self._targets = {name: self._targets.get(name, target) for name, target in new.items()}
         for target in changed:
             self._targets[target.name] = target
             self._start(target)
+        return {*ended, *(target.name for target in changed)}
 
     def set_beside(self, target: str, pages: Sequence[Beside]) -> None:
         """Ask for these pages beside the target's own from the next scrape on; unknown names are ignored."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from yarl import URL
 
-METRICS_PATH = "/metrics"
 ONCE = float("inf")
 
 
@@ -36,7 +35,7 @@ class Beside:
 class Target:
     """One page to read every `interval` seconds, and what to send with the request.
 
-    `url` without a path means `/metrics`. `headers` and the token are sent to this host only.
+    `url` without a path is looked for (`sources.probing`). `headers` and the token are sent to this host only.
     `body_limit` is in bytes and holds for the unpacked page. Raises ValueError where the timeout is not
     shorter than the interval or the URL is none.
     """
@@ -62,12 +61,6 @@ class Target:
             raise ValueError(
                 f"target {self.name}: {shown(self.url)!r} is no http:// or https:// URL with a host"
             )
-
-
-def page_url(url: str) -> URL:
-    """Return the URL of the page: `/metrics` where `url` has no path."""
-    parsed = URL(url)
-    return parsed if parsed.path not in ("", "/") else parsed.with_path(METRICS_PATH, keep_query=True)
 
 
 def shown(url: str | URL) -> str:

@@ -79,7 +79,9 @@ def total(text: str, name: str) -> float:
 def of_specmon(engines: int, targets: int, seconds: float) -> tuple[float, float]:
     """Return specmon's CPU seconds per scrape and its memory in MB."""
     settings = {
-        "targets": [{"url": f"http://127.0.0.1:{engines}/{i}/metrics", "name": f"engine-{i}"} for i in range(targets)],
+        "targets": [
+            {"url": f"http://127.0.0.1:{engines}/{i}/metrics", "name": f"engine-{i}"} for i in range(targets)
+        ],
         "scrape": {"interval": "1s", "timeout": "0.9s"},
         "web": {"listen_address": ["127.0.0.1:0"]},
     }
@@ -96,7 +98,11 @@ def of_specmon(engines: int, targets: int, seconds: float) -> tuple[float, float
 def of_prometheus(engines: int, seconds: float) -> float:
     """Return Prometheus' CPU seconds per scrape."""
     jobs = [
-        {"job_name": f"engine-{i}", "metrics_path": f"/{i}/metrics", "static_configs": [{"targets": [f"127.0.0.1:{engines}"]}]}
+        {
+            "job_name": f"engine-{i}",
+            "metrics_path": f"/{i}/metrics",
+            "static_configs": [{"targets": [f"127.0.0.1:{engines}"]}],
+        }
         for i in range(TARGETS)
     ]
     with tempfile.TemporaryDirectory() as folder:
@@ -104,7 +110,11 @@ def of_prometheus(engines: int, seconds: float) -> float:
         settings = {"global": {"scrape_interval": "1s", "scrape_timeout": "900ms"}, "scrape_configs": jobs}
         file.write_text(json.dumps(settings), encoding="utf-8")
         port = free_port()
-        flags = (f"--config.file={file}", f"--storage.tsdb.path={folder}", f"--web.listen-address=127.0.0.1:{port}")
+        flags = (
+            f"--config.file={file}",
+            f"--storage.tsdb.path={folder}",
+            f"--web.listen-address=127.0.0.1:{port}",
+        )
         with started("prometheus", *flags) as process:
             name = "prometheus_target_interval_length_seconds_count"
             scrapes = lambda: total(page(f"http://127.0.0.1:{port}/metrics"), name)  # noqa: E731
@@ -137,7 +147,9 @@ def main() -> int:
             return int(failed)
         theirs = of_prometheus(port, seconds)
         ratio = ours / theirs
-        print(f"prometheus, the same engines: {theirs * 1e3:.3f} ms CPU per scrape; ratio {ratio:.2f}, goal {GOAL_RATIO:.2f}")
+        print(
+            f"prometheus, the same engines: {theirs * 1e3:.3f} ms CPU per scrape; ratio {ratio:.2f}, goal {GOAL_RATIO:.2f}"
+        )
         failed |= ratio > GOAL_RATIO
     return int(failed)
 

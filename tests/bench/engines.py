@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from typing import ClassVar
 
 from tests.bench.pages import real_page
 
@@ -24,7 +25,8 @@ def pages() -> list[bytes]:
     body = real_page()
     answers = []
     for number in range(PAGES):
-        grown = GROWING.sub(lambda found: b"%s %r" % (found[1], float(found[2]) * (1 + number / 100)), body)
+        factor = 1 + number / 100
+        grown = GROWING.sub(lambda found, by=factor: b"%s %r" % (found[1], float(found[2]) * by), body)  # type: ignore[misc]
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=1.0.0; charset=utf-8\r\nContent-Length: %d\r\n\r\n"
         answers.append(head % len(grown) + grown)
     return answers
@@ -33,8 +35,8 @@ def pages() -> list[bytes]:
 class Engines(asyncio.Protocol):
     """One connection; the request's path says which engine is asked."""
 
-    answers: list[bytes] = []
-    asked: dict[bytes, int] = {}
+    answers: ClassVar[list[bytes]] = []
+    asked: ClassVar[dict[bytes, int]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport to answer on."""

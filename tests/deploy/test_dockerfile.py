@@ -132,3 +132,16 @@ def test_the_health_check_tells_of_silence(server: http.server.HTTPServer) -> No
     server.shutdown()
     server.server_close()
     assert _health(server.server_port) == 1
+
+
+def test_build_tools_are_pinned() -> None:
+    """The build stage's lock has a version and hashes per package and covers what is asked for, nothing else."""
+    lock = (DEPLOY / "build-requirements.lock").read_text()
+    entries = lock.replace("\\\n", "").splitlines()
+    wrong = [
+        line for line in entries if not re.match(r"[a-z0-9._-]+==[^ ]+ (; [^\\]+ )?+ *--hash=sha256:", line)
+    ]
+    assert wrong == []
+    asked = re.findall(r"^([a-z-]+)>=", (DEPLOY / "build-requirements.in").read_text(), re.MULTILINE)
+    assert asked
+    assert set(asked) <= {line.partition("==")[0] for line in entries}

@@ -82,7 +82,7 @@ def test_a_page_of_another_shape_says_nothing(path: str, body: bytes) -> None:
         (
             "/props",
             rb'{"model_alias":"C:\\m\\chat-q4.gguf","model_path":"C:\\m\\chat-q4.gguf"}',
-            identity.Facts(model_name="chat-q4.gguf", config=(("target_model", "C:\\m\\chat-q4.gguf"),)),
+            identity.Facts(config=(("target_model", "C:\\m\\chat-q4.gguf"),)),
         ),
     ],
     ids=[

@@ -1,0 +1,75 @@
+"""Which targets are still there: closes the events of those that left and forgets those that stay away.
+
+A target that is no longer listed keeps its baseline for a while, so that a pod of the same name goes on with
+it. Its open event is closed sooner, since nobody can mend an engine that is gone; if the target comes back
+before it is forgotten, the event is open again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor import events
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    import numpy.typing as npt
+
+    from monitor.events import Event
+    from monitor.streams import Limits, State, TargetState
+
+
+def attend(state: State, limits: Limits, listed: Collection[str], at: float) -> list[Event]:
+    """Return the events that close because their targets left, and those that are open again.
+
+    `listed` are the names of all targets there are at `at` (unix seconds).
+    """
+    found: list[Event] = []
+    for name, target in state.targets.items():
+        if name in listed:
+            if target.left:
+                found += _open_events(state, target)
+            target.gone_at, target.left = math.nan, False
+        elif math.isnan(target.gone_at):
+            target.gone_at = at
+        elif not target.left and at - target.gone_at >= limits.leave_seconds:
+            target.left = True
+            found += [_closed(event, target.gone_at, at) for event in _open_events(state, target)]
+    return found
+
+
+def forget(state: State, limits: Limits, at: float) -> npt.NDArray[np.intp] | None:
+    """Forget the targets that have been gone for long at `at`; their events were closed when they left.
+
+    Return the rows that stay, in their order, by their old numbers; None where all of them do.
+    """
+    over = {
+        name
+        for name, target in state.targets.items()
+        if target.left and at - target.gone_at >= limits.forget_seconds
+    }
+    if not over:
+        return None
+    kept = np.array(
+        [row for row, identity in enumerate(state.identities) if identity.key.target not in over], np.intp
+    )
+    state.keep(kept)
+    for name in over:
+        del state.targets[name]
+    return kept
+
+
+def _open_events(state: State, target: TargetState) -> Iterable[Event]:
+    held = (state.identities[row].event for row in sorted(target.rows))
+    return [event for event in held if event is not None]
+
+
+def _closed(event: Event, gone_at: float, at: float) -> Event:
+    seconds = at - gone_at
+    fact = f"the target has not been listed for {seconds:.0f} s: closed without recovery"
+    return replace(events.closed(event, at), facts=(*event.facts, fact))

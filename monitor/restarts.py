@@ -1,0 +1,58 @@
+"""Tells a process that started again from a page that is only behind.
+
+A restart is believed when a start time or a creation time moves on; where the page has neither, when the
+counters fall by half, or stay down and move. A page that is behind is a torn one, an old one from a cache, or
+one of a process that is on its way out while a newer one answers at the same address.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.engines import base
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from monitor.deltas import Readings
+
+    Floats = npt.NDArray[np.float64]
+    Booleans = npt.NDArray[np.bool_]
+
+SAME_START_SECONDS = 1.0
+RESTART_SHARE = 0.5
+PATIENT_PAGES = 20  # pages behind in a row, against their start time's word, until they are believed
+
+
+def seen(state: npt.NDArray[np.void], now: Readings) -> tuple[Booleans, Booleans]:
+    """Return which streams began anew and which readings must be held back."""
+    newer, older, same = _start_times(state, now)
+    last = state["counters"]
+    fell = (now.counters < last).any(1) | ((now.accepted < state["accepted"]) & now.reported()).any(1)
+    behind = (fell | older) & ~newer
+    if not behind.any():
+        return newer, behind
+    far = (now.counters < RESTART_SHARE * last)[:, : base.Counter.FIRST_TOKENS].any(1)
+    # A page that stands still may be a cached one; a process that works moves.
+    moved = total(now) != state["held_total"]
+    denied = same | older
+    stays = moved & (state["held"] >= np.where(denied, PATIENT_PAGES, 1))
+    believed = behind & ((far & ~denied) | stays)
+    return newer | believed, behind & ~believed
+
+
+def _start_times(state: npt.NDArray[np.void], now: Readings) -> tuple[Booleans, Booleans, Booleans]:
+    """Return which streams have a later start time than before, an earlier one, the same one."""
+    started, created = now.started_at - state["started_at"], now.created_at - state["created_at"]
+    same = (np.abs(started) <= SAME_START_SECONDS) | (np.abs(created) <= SAME_START_SECONDS)
+    newer = (started > SAME_START_SECONDS) | (created > SAME_START_SECONDS)
+    older = (started < -SAME_START_SECONDS) | (created < -SAME_START_SECONDS)
+    return newer, older, same
+
+
+def total(now: Readings) -> Floats:
+    """Return the sum of a reading's counters [B]: a fingerprint of how far its process has come."""
+    result: Floats = np.nansum(now.counters, axis=1)
+    return result

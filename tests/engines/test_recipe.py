@@ -1,0 +1,51 @@
+"""README's recipe for a new engine is short, and following it gives an engine that reads its page."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+from monitor import exposition
+from monitor.engines.base import Counter, Engine
+from tests.engines import runs
+
+README = (runs.FIXTURES.parents[1] / "README.md").read_text()
+SECTION = re.split(r"(?m)^#", README.partition("### Adding an engine\n")[2])[0]
+PAGE = b"""# TYPE acme_drafts_total counter
+acme_drafts_total{model_name="m"} 100
+acme_accepted_total{model_name="m"} 150
+acme_accepted_by_position_total{model_name="m",position="0"} 90
+acme_accepted_by_position_total{model_name="m",position="1"} 60
+"""
+
+
+def test_the_recipe_is_short() -> None:
+    """Adding an engine takes fewer than thirty lines to say."""
+    assert 0 < len(SECTION.strip().splitlines()) < 30
+
+
+def test_the_recipe_works() -> None:
+    """The module of the recipe, as it stands in README, reads a page of its engine."""
+    code = re.search(r"```python\n(.*?)```", SECTION, re.DOTALL)
+    assert code is not None
+    made: dict[str, object] = {}
+    exec(textwrap.dedent("   " + code[1].lstrip()), made)  # noqa: S102 - our own README
+    engine = made["ENGINE"]
+    assert isinstance(engine, Engine)
+    assert engine.title
+    assert engine.versions
+    assert engine.port
+    found = engine.signature.search(b"\n" + PAGE)
+    assert found is not None
+    prefix = found["prefix"].decode()
+    page = exposition.read(PAGE, engine.wanted(prefix))
+    told = engine.prepare(page.layout.series, prefix)(page.values, {})
+    assert isinstance(told, tuple)
+    (reading,) = told
+    assert (reading.counters[Counter.DRAFTS], reading.accepted) == (100, (90, 60))
+
+
+def test_the_files_of_the_recipe_exist() -> None:
+    """Every path that the recipe names beside the new engine's own is there."""
+    for path in re.findall(r"`((?:monitor|tests)/[^`]*)`", SECTION):
+        assert "acme" in path or (runs.FIXTURES.parents[1] / path).exists(), path
