@@ -48,7 +48,7 @@ def scrape_targets(settings: Settings, found: Sequence[Found] = ()) -> list[targ
 
 
 def providers(settings: Settings) -> list[Provider]:
-    """Return who finds targets by these settings; raises MissingError where a library for it is not installed.
+    """Return who finds targets by these settings; raises MissingError where a library is not installed.
 
     The modules are imported here: a monitor that looks for nothing does not pay for them.
     """

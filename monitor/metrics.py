@@ -7,6 +7,7 @@ and `replica`; every family of targets carries `target`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+
+LABELS_KEPT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +93,19 @@ class TargetRow:
     failures: Mapping[str, int]
 
 
+@lru_cache(maxsize=LABELS_KEPT)
 def stream_labels(target: str, model_name: str, replica: str) -> str:
     """Return the label block that every sample of a stream starts with."""
     return textformat.labels({"target": target, "model_name": model_name, "replica": replica})
 
 
+@lru_cache(maxsize=LABELS_KEPT)
+def target_labels(target: str) -> str:
+    """Return the label block of the families of a target."""
+    return textformat.labels({"target": target})
+
+
+@lru_cache(maxsize=LABELS_KEPT)
 def info_labels(
     stream: str,
     *,
@@ -133,7 +144,7 @@ def stream_families(table: StreamTable) -> Iterator[Family]:
 
 def target_families(rows: Sequence[TargetRow]) -> Iterator[Family]:
     """Yield the families of the scrape targets themselves."""
-    blocks = [textformat.labels({"target": row.name}) for row in rows]
+    blocks = [target_labels(row.name) for row in rows]
     gauges = (
         (
             "up",

@@ -55,7 +55,7 @@ class Service:
     bucket, both in seconds. `discovery` runs with the service; whoever made it calls `replace` on its news.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that a service is made of
         self,
         plan: Plan,
         targets: Sequence[Target],
@@ -207,7 +207,7 @@ class Service:
         self._facts.state_since = self._since
 
     def _attend(self) -> None:
-        """Close the events of targets that left and forget those that stay away, once all targets are known."""
+        """Once all targets are known: close the events of those that left, forget those that stay away."""
         if self._discovery is not None and not self._discovery.complete:
             return
         now, limits = self._clock(), self._plan.limits

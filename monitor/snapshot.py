@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from monitor.textformat import Family
 
 ENOUGH_DRAFTS = 200
-LABELS_KEPT = 20_000
+FIRST_EXPORTED = 1  # of the plan's windows: what happened in a shorter one, rate() over the counters tells
 DIRECTIONS = {"improvement": "up", "regime_change": "none", "speculation_off": "none"}
 SEVERITIES = ("critical", "warning", "info")
 
@@ -66,8 +66,8 @@ class Snapshot:
         self.simulated = facts.simulated
 
     def streams(self) -> Sequence[view.StreamView]:
-        """All streams."""
-        return self._streams
+        """The streams of the listed targets; one of a target that is gone keeps its own page for a while."""
+        return [stream for stream in self._streams if stream.target in self._facts.urls]
 
     def stream(self, stream_id: str) -> view.StreamView | None:
         """One stream by its id."""
@@ -99,8 +99,7 @@ class Snapshot:
         """All scrape targets, those that were never scraped too."""
         facts = self._facts
         with facts.lock:
-            names = dict.fromkeys((*facts.urls, *facts.state.targets))
-            return [_target(facts, name) for name in names]
+            return [_target(facts, name) for name in facts.urls]
 
     def config(self) -> str:
         """The effective settings as YAML, secrets masked."""
@@ -114,12 +113,10 @@ class Snapshot:
         """The metric families, of one target if asked."""
         facts = self._facts
         with facts.lock:
-            rows = np.arange(len(facts.state.identities))
-            if target is not None:
-                known = facts.state.targets.get(target)
-                rows = np.array(sorted(known.rows) if known else [], np.intp)
-            table = _stream_table(facts, self.now, rows)
-            looked = [_target_row(facts, name) for name in facts.state.targets if target in (None, name)]
+            names = [name for name in facts.state.targets if name in facts.urls and target in (None, name)]
+            rows = sorted(row for name in names for row in facts.state.targets[name].rows)
+            table = _stream_table(facts, self.now, np.array(rows, np.intp))
+            looked = [_target_row(facts, name) for name in names]
         yield from metrics.stream_families(table)
         yield from metrics.target_families(looked)
         if target is None:
@@ -245,6 +242,7 @@ def _stream_table(facts: Facts, now: float, rows: npt.NDArray[np.intp]) -> metri
         windows=[
             _window(quantities.duration_text(length), windows.over(sums, window, length, at), facts)
             for window, length in enumerate(facts.plan.windows)
+            if window >= FIRST_EXPORTED
         ],
         baseline_mal=status["baseline_mal"],
         score_down=status["score_down"],
@@ -281,16 +279,12 @@ def _window(name: str, sums: windows.Sums, facts: Facts) -> metrics.WindowTable:
     )
 
 
-@lru_cache(maxsize=LABELS_KEPT)
 def _labels(key: events.StreamKey) -> str:
     return metrics.stream_labels(key.target, key.model_name, key.replica)
 
 
-_info_labels = lru_cache(maxsize=LABELS_KEPT)(metrics.info_labels)
-
-
 def _info(identity: streams.Identity, block: str) -> str:
-    return _info_labels(
+    return metrics.info_labels(
         block,
         engine=identity.engine,
         engine_version=identity.engine_version,

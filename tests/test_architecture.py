@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 SHELL = frozenset(
     {
         "__main__",
+        "assembly",
         "commands",
         "demo",
         "discovery",
@@ -29,6 +30,7 @@ SHELL = frozenset(
         "snapshot",
         "sources",
         "store",
+        "storefile",
         "web",
     }
 )

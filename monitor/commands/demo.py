@@ -7,7 +7,7 @@ import random
 from typing import TYPE_CHECKING
 
 from monitor import commands, flags
-from monitor.commands.run import read
+from monitor.commands import run as command
 
 if TYPE_CHECKING:
     import argparse
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Watch simulated engines until SIGTERM or SIGINT."""
-    effective = read(arguments)
+    effective = command.read(arguments)
     if effective.targets:
         raise commands.Unusable("the demo brings its own targets; expected none, use `specmon run` for yours")
     asyncio.run(_run(effective, arguments.seed))

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from aiohttp import web as http
 
 from monitor import assembly, commands, service, settings, store
+from monitor.discovery import running as discovering
 from monitor.web import app
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
+    from monitor.discovery import Provider
     from monitor.pipeline import Plan
     from monitor.settings import Settings
     from monitor.sources.targets import Target
@@ -30,10 +32,12 @@ async def serve(
     targets: list[Target],
     *,
     reread: Callable[[], Settings] | None = None,
+    finders: Sequence[Provider] = (),
     bucket: float = 60.0,
     simulated: bool = False,
 ) -> None:
     """Run until SIGTERM or SIGINT. `reread` reads the settings again on SIGHUP; None where they are fixed."""
+    in_force = _InForce(effective, finders, {target.name for target in targets})
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -45,10 +49,12 @@ async def serve(
             kept,
             clock=time.time,
             bucket=bucket,
-            config=lambda: settings.masked(effective),
+            config=lambda: settings.masked(in_force.settings),
             simulated=simulated,
+            discovery=in_force.discovery,
         )
-        reload = None if reread is None else _reloader(running, reread)
+        in_force.discovery.on_change(lambda: in_force.apply(running))
+        reload = None if reread is None else _reloader(running, in_force, reread)
         if reload is not None:
             loop.add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(reload()))
         options = app.Options(
@@ -57,10 +63,9 @@ async def serve(
             reload=reload if effective.web.enable_reload else None,
         )
         async with _listening(app.application(running.snapshot, options), effective) as address:
-            print(
-                f"specmon watches {len(targets)} targets. Report: {address}{options.prefix}/report",
-                flush=True,
-            )
+            found = " and those that discovery finds" if finders else ""
+            report = f"{address}{options.prefix}/report"
+            print(f"specmon watches {len(targets)} targets{found}. Report: {report}", flush=True)
             await running.run(stop)
 
 
@@ -76,12 +81,34 @@ def _opened(effective: Settings) -> Iterator[store.Store]:
         kept.close()
 
 
-def _reloader(running: service.Service, reread: Callable[[], Settings]) -> Callable[[], Awaitable[str]]:
+class _InForce:
+    """The settings in force, and the discovery that they ask for."""
+
+    def __init__(self, effective: Settings, finders: Sequence[Provider], taken: set[str]) -> None:
+        self.settings = effective
+        self.discovery = discovering.Discovery(finders, taken, effective.discovery.max_targets)
+
+    def replace(self, new: Settings) -> None:
+        """Go on with these settings; raises MissingError, and changes nothing, where they cannot be met."""
+        finders = assembly.providers(new)
+        self.settings = new
+        self.discovery.replace(finders, {target.label for target in new.targets}, new.discovery.max_targets)
+
+    def apply(self, running: service.Service) -> None:
+        """Have the service watch the targets that are listed and those that are found."""
+        found = self.discovery.targets
+        running.replace(assembly.plan(self.settings, found), assembly.scrape_targets(self.settings, found))
+
+
+def _reloader(
+    running: service.Service, in_force: _InForce, reread: Callable[[], Settings]
+) -> Callable[[], Awaitable[str]]:
     async def reload() -> str:
         try:
             new = reread()
-            running.replace(assembly.plan(new), assembly.scrape_targets(new))
-        except (settings.Invalid, settings.Unreadable, ValueError) as error:
+            in_force.replace(new)
+            in_force.apply(running)
+        except (settings.Invalid, settings.Unreadable, assembly.MissingError, ValueError) as error:
             log.error("the old settings stay in force: %s", error)  # noqa: TRY400 - expected
             running.note_reload(successful=False)
             return str(error)

@@ -141,7 +141,7 @@ class _Case:
         trouble["positions"][row] = EVERY_POSITION
         trouble["channel"][row] = 0
         trouble["origin"][row, 1] = trouble["origin"][row, 0]
-        now = self.seen.score[row] if self.seen.full[row] else self._interval_score()
+        now = self.seen.score[row] if self.seen.full[row] and not fallen else self._interval_score()
         deepest = min(float(now[0] - trouble["origin"][row, 0]), float(trouble["shift"][row, 0]))
         trouble["shift"][row] = trouble["first_shift"][row] = deepest
         return [self._alarm("update")]
@@ -153,7 +153,9 @@ class _Case:
             return []
         trouble, row, at = self.state["trouble"], self.row, float(self.trials.at[self.row])
         origin = self._origin()
-        score = self.seen.score[row] if self.seen.full[row] else self._interval_score()
+        # a bucket may hold what was before a sudden fall too
+        sudden = found.detector in (plunge.NAME, floor.NAME)
+        score = self.seen.score[row] if self.seen.full[row] and not sudden else self._interval_score()
         if found.detector == trend.NAME:
             origin[0] = self.seen.trend_origin[row]
         far = score - origin

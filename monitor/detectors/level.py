@@ -30,6 +30,7 @@ EXCURSION_PRIOR = 15.0
 EXCURSION_MEMORY = 300.0
 EXCURSION_LARGEST = 12.0
 STEEPEST_TAIL = 1.6
+LONGEST_AGE = 1023
 CALM = 0.5
 SILENT_SECONDS = 1800.0
 RESUMING_BUCKETS = 8.0
@@ -40,7 +41,7 @@ _GAINS[0] = 1.0
 _FEATURES = len(MEMORIES)
 _AGES = np.unique(np.rint(np.geomspace(1, 600, 40)).astype(np.int64) - 1)
 _GRID = len(_AGES)
-_GRID_OF_AGE = np.clip(np.searchsorted(_AGES, np.arange(1024)), 0, _GRID - 1)
+_GRID_OF_AGE = np.clip(np.searchsorted(_AGES, np.arange(LONGEST_AGE + 1)), 0, _GRID - 1)
 _RESPONSE = 1.0 - (1.0 - _GAINS[None, :]) ** _AGES[:, None]
 _GENERATION_OF = np.array([min((i & -i).bit_length() - 1, GENERATIONS - 1) if i else GENERATIONS - 1 for i in range(1 << GENERATIONS)])
 _CANDIDATE = np.arange(CANDIDATES)
@@ -52,16 +53,17 @@ DTYPE = np.dtype(
         ("local", "f8"),
         ("local_buckets", "f8"),
         ("means", "f8", _FEATURES),
-        ("gram", "f8", (_FEATURES, _FEATURES)),
+        ("gram", "f4", (_FEATURES, _FEATURES)),
         ("cross", "f8", _FEATURES),
         ("weights", "f8", _FEATURES),
-        ("signature", "f8", _GRID),
+        ("signature", "f4", _GRID),
         ("spread", "f8"),
         ("learnt", "f8"),
-        ("pull", "f8", CANDIDATES),
-        ("power", "f8", CANDIDATES),
-        ("born", "i8", CANDIDATES),
-        ("born_at", "f8", CANDIDATES),
+        ("pull", "f4", CANDIDATES),
+        ("power", "f4", CANDIDATES),
+        ("age", "i2", CANDIDATES),
+        ("born_at", "f4", CANDIDATES),
+        ("epoch", "f8"),
         ("bucket", "i8"),
         ("peak", "f8", 2),
         ("excursions", "f8", 2),
@@ -77,14 +79,14 @@ def allocate(state: State) -> None:
     state["weights"] = PRIOR_WEIGHTS
     state["signature"] = 1.0 - (_RESPONSE * PRIOR_WEIGHTS).sum(1)
     state["spread"] = 1.0
-    state["born"] = -1
+    state["age"] = -1
     state["excursions"] = EXCURSION_PRIOR
     state["excess"] = EXCURSION_PRIOR
 
 
 def restart(state: State) -> None:
     """Forget all candidate changes; what was learnt of the wander stays."""
-    state["born"] = -1
+    state["age"] = -1
     state["peak"] = 0.0
 
 
@@ -111,7 +113,7 @@ def step(
     resumed = np.where(began_at - state["last_at"] > SILENT_SECONDS, 0.0, state["resumed"]) + 1.0
     state["resumed"], state["last_at"] = resumed, at
     on = on & (resumed > RESUMING_BUCKETS)
-    state["born"] = np.where((resumed <= RESUMING_BUCKETS)[:, None], -1, state["born"])
+    state["age"] = np.where((resumed <= RESUMING_BUCKETS)[:, None], -1, state["age"])
     root = np.sqrt(variance)
     scaled = score / root
     means, weights = state["means"], state["weights"]
@@ -135,7 +137,10 @@ def step(
     _learn(state, scaled, predicted, surprise, sigma, calm)
     ratio = np.where(on[:, None], ratio, 0.0)
     born_at = state["born_at"]
-    return base.Verdict(ratio[:, 0], ratio[:, 1], born_at[row, best_fall], born_at[row, best_rise])
+    epoch = state["epoch"]
+    return base.Verdict(
+        ratio[:, 0], ratio[:, 1], epoch + born_at[row, best_fall], epoch + born_at[row, best_rise]
+    )
 
 
 def follow(state: State, score: Floats, calm: Bools) -> None:
@@ -151,11 +156,13 @@ def _candidates(state: State, surprise: Floats, scale: Floats, began_at: Floats)
     generation = _GENERATION_OF[bucket & ((1 << GENERATIONS) - 1)]
     slot = (bucket >> np.minimum(generation + 1, GENERATIONS)) & (SLOTS - 1)
     new = (generation * SLOTS + slot)[:, None] == _CANDIDATE
-    born = np.where(new, bucket[:, None], state["born"])
-    state["born"] = born
-    state["born_at"] = np.where(new, began_at[:, None], state["born_at"])
-    alive = born >= 0
-    age = np.minimum(bucket[:, None] - born, 1023)
+    age = state["age"]
+    age = np.where(new, 0, np.where(age >= 0, np.minimum(age + 1, LONGEST_AGE), -1))
+    state["age"] = age
+    epoch = np.where(state["epoch"] > 0.0, state["epoch"], began_at)
+    state["epoch"] = epoch
+    state["born_at"] = np.where(new, (began_at - epoch)[:, None], state["born_at"])
+    alive = age >= 0
     signature = np.take_along_axis(state["signature"], _GRID_OF_AGE[age], 1) / scale[:, None]
     signature *= alive
     keep = alive & ~new
@@ -205,5 +212,5 @@ def estimate(state: State, row: int, sign: float) -> float:
     """Return the most likely size, in logits, of the fall (`sign` -1) or rise (+1) in one row."""
     power = np.maximum(state["power"][row], 1e-9)
     pull = np.maximum(sign * state["pull"][row], 0.0)
-    best = int((pull * pull / power * (state["born"][row] >= 0)).argmax())
+    best = int((pull * pull / power * (state["age"][row] >= 0)).argmax())
     return float(sign * pull[best] / power[best])

@@ -30,14 +30,15 @@ CORRELATION_MEMORY = 3000.0
 _BANK = (CONTRASTS, 2, len(SIZES))
 DTYPE = np.dtype(
     [
-        ("sums", "f8", _BANK),
-        ("since", "f8", _BANK),
-        ("last", "f8", CONTRASTS),
-        ("product", "f8", CONTRASTS),
-        ("square", "f8", CONTRASTS),
-        ("peak", "f8", (CONTRASTS, 2)),
-        ("excursions", "f8", (CONTRASTS, 2)),
-        ("excess", "f8", (CONTRASTS, 2)),
+        ("sums", "f4", _BANK),
+        ("since", "f4", _BANK),
+        ("epoch", "f8"),
+        ("last", "f4", CONTRASTS),
+        ("product", "f4", CONTRASTS),
+        ("square", "f4", CONTRASTS),
+        ("peak", "f4", (CONTRASTS, 2)),
+        ("excursions", "f4", (CONTRASTS, 2)),
+        ("excess", "f4", (CONTRASTS, 2)),
     ],
 )
 
@@ -89,7 +90,10 @@ def step(
     gain = np.clip(gain, LEAST_SHARE * wide, share[..., None] * wide + 0.01)
     old = state["sums"]
     new = np.where(on[..., None, None], np.maximum(old + gain, 0.0), old)
-    state["since"] = np.where((old <= 0.0) & (new > 0.0), began_at[:, None, None, None], state["since"])
+    epoch = np.where(state["epoch"] > 0.0, state["epoch"], began_at)
+    state["epoch"] = epoch
+    since = (began_at - epoch)[:, None, None, None]
+    state["since"] = np.where((old <= 0.0) & (new > 0.0), since, state["since"])
     state["sums"] = new
     top = new.max(3)
     _excursions(state, top, on)
@@ -118,4 +122,4 @@ def learn(state: State, contrast: Floats, variance: Floats, use: Bools) -> None:
 def since(state: State, row: int, contrast: int, direction: int) -> float:
     """Return when the excursion of one contrast began, unix seconds."""
     best = int(state["sums"][row, contrast, direction].argmax())
-    return float(state["since"][row, contrast, direction, best])
+    return float(state["epoch"][row] + state["since"][row, contrast, direction, best])

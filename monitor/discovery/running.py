@@ -11,6 +11,8 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from yarl import URL
+
 from monitor import textformat
 from monitor.discovery import Failed
 from monitor.textformat import Column, Family
@@ -88,8 +90,8 @@ class Discovery:
         if not kinds:
             return
         found = dict.fromkeys(kinds, 0)
-        for provider, targets in self._sets.items():
-            found[provider.kind] += len(targets or ())
+        for provider, told in self._sets.items():
+            found[provider.kind] += len(told or ())
         failures = {kind: self._failures.get(kind, 0) for kind in kinds}
         yield _family("discovery_targets", "gauge", "Targets found, by provider.", "provider", found)
         yield _family("discovery_failures", "counter", "Looks for targets that failed.", "provider", failures)
@@ -104,13 +106,14 @@ class Discovery:
     async def _follow(self, provider: Provider) -> None:
         async with aclosing(provider.news()) as news:
             async for each in news:
-                if isinstance(each, Failed):
-                    self._note_failure(provider, each.reason)
+                told = each if isinstance(each, Failed) else _usable(each)
+                if isinstance(told, Failed):
+                    self._note_failure(provider, told.reason)
                     continue
                 if self._failing.pop(provider, ""):
                     log.info("discovery works again", extra={"provider": provider.kind})
-                if each != self._sets[provider]:
-                    self._sets[provider] = each
+                if told != self._sets[provider]:
+                    self._sets[provider] = told
                     self._news.set()
 
     def _note_failure(self, provider: Provider, reason: str) -> None:
@@ -124,7 +127,7 @@ class Discovery:
         """Add up the sets: of two targets with one name the first stays, under the limit those of before."""
         first: dict[str, Found] = {}
         clashes = 0
-        for each in (target for targets in self._sets.values() for target in targets or ()):
+        for each in (target for told in self._sets.values() for target in told or ()):
             clashes += each.name in self._taken or first.setdefault(each.name, each).url != each.url
         names = [name for name in first if name not in self._taken]
         before = {target.name for target in self.targets}
@@ -135,6 +138,19 @@ class Discovery:
             log.warning("targets are found and not watched", extra=dropped)
         self._dropped = dropped
         self.targets = tuple(first[name] for name in sorted(names[:room]))
+
+
+def _usable(told: tuple[Found, ...]) -> tuple[Found, ...] | Failed:
+    """Return the targets, or what is wrong with the first that could not be asked for its page."""
+    for target in told:
+        try:
+            if URL(target.url).host:
+                continue
+            reason = "no host"
+        except ValueError as error:
+            reason = str(error)
+        return Failed(f"{target.name}: read {target.url!r} ({reason}), expected a URL with a host")
+    return told
 
 
 def _family(name: str, kind: textformat.Kind, help_text: str, label: str, values: dict[str, int]) -> Family:

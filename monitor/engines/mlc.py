@@ -3,7 +3,8 @@
 Step 0 of both arrays is the token of the target model itself, which is always accepted: its draft count is
 the number of verifications, and step j+1 is draft position j. The page has no model and shows the first
 engine of the process only; its `accept_…` values are averages over the engine's life and are not read. Known
-from its source, not from a run.
+from its source, not from a run: that the flattened arrays have the label `step`, as those averages have, is
+an assumption.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Newer builds count drafts and accepted tokens per position. Older ones count only draft tokens and accepted
 tokens; the number of drafts is then draft tokens ÷ k, which only the operator knows. Known from its source,
-not from a run; with tensor parallelism each worker service may count the same step.
+not from a run: the label `position` is an assumption, and with tensor parallelism each worker service may
+count the same step.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Beside:
 class Target:
     """One page to read every `interval` seconds, and what to send with the request.
 
-    `url` without a path is looked for (`sources.probing`). `headers` and the token are sent to this host only.
+    A `url` without a path is probed (`sources.probing`). `headers` and the token are sent to this host only.
     `body_limit` is in bytes and holds for the unpacked page. Raises ValueError where the timeout is not
     shorter than the interval or the URL is none.
     """

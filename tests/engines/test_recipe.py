@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from monitor import exposition
+from monitor import engines, exposition
 from monitor.engines.base import Counter, Engine
 from tests.engines import runs
 
@@ -43,6 +43,12 @@ def test_the_recipe_works() -> None:
     assert isinstance(told, tuple)
     (reading,) = told
     assert (reading.counters[Counter.DRAFTS], reading.accepted) == (100, (90, 60))
+
+
+def test_the_places_that_are_probed_are_said_in_their_order() -> None:
+    """README names the paths and the ports as they are tried."""
+    assert ", ".join(f"`{path}`" for path in engines.PROBE_PATHS) in README
+    assert ", ".join(str(port) for port in engines.PROBE_PORTS) in README
 
 
 def test_the_files_of_the_recipe_exist() -> None:

@@ -1,0 +1,206 @@
+"""An event -> the alert of Alertmanager's API v2 and the body of a webhook: pure, golden-tested.
+
+Names, `scope` and `trouble` are those of the rules in alerts/, so that one Alertmanager configuration
+routes, groups and inhibits both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from monitor.web import fields, sentences, wording
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from monitor.notify.plan import Site
+    from monitor.web.fields import Record
+
+LIFETIMES = 4  # an alert ends by itself when it was not posted again for so many resend intervals
+LATE_SECONDS = 300.0  # how long an event that ended before anybody was told of it is shown as firing
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How the alerts of one kind are called, what they are about, whether a runbook is there, and in words."""
+
+    name: str
+    trouble: str
+    summary: str
+    runbook: bool = True
+
+
+NAMES: Mapping[str, Naming] = {
+    "collapse": Naming(
+        "SpecmonAcceptanceCollapsed", "acceptance", "Speculation of {model} stopped paying."
+    ),
+    "drop": Naming("SpecmonAcceptanceDropped", "acceptance", "Acceptance of {model} fell and stayed down."),
+    "tail_drop": Naming(
+        "SpecmonTailDropped", "acceptance", "Later draft positions of {model} are accepted less than before."
+    ),
+    "decay": Naming("SpecmonAcceptanceDecaying", "acceptance", "Acceptance of {model} sinks slowly."),
+    "dead_draft": Naming(
+        "SpecmonDeadDraft", "acceptance", "The draft of {model} is practically never accepted."
+    ),
+    "speculation_silent": Naming(
+        "SpecmonSpeculationSilent", "silent", "{model} is configured to speculate and makes no drafts."
+    ),
+    "speculation_off": Naming("SpecmonSpeculationOff", "off", "{model} no longer speculates."),
+    "data_quality": Naming("SpecmonDataQuality", "page", "Counters of {model} contradict each other."),
+    "improvement": Naming(
+        "SpecmonAcceptanceImproved", "improvement", "Acceptance of {model} rose and stayed up.", runbook=False
+    ),
+    "regime_change": Naming(
+        "SpecmonRegimeChanged", "regime", "{model} runs in a new configuration.", runbook=False
+    ),
+}
+FLEET_NAMES: Mapping[str, Naming] = NAMES | {
+    **dict.fromkeys(
+        ("collapse", "dead_draft"),
+        Naming(
+            "SpecmonFleetAcceptanceCollapsed",
+            "acceptance",
+            "Speculation of {model} stopped paying on many replicas.",
+        ),
+    ),
+    **dict.fromkeys(
+        ("drop", "tail_drop", "decay"),
+        Naming("SpecmonFleetAcceptanceDropped", "acceptance", "Acceptance of {model} fell on many replicas."),
+    ),
+    "speculation_silent": Naming(
+        "SpecmonFleetSpeculationSilent",
+        "silent",
+        "Many replicas of {model} are configured to speculate and make no drafts.",
+    ),
+}
+
+
+def identity(event: Record, labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of an event's alert: the target's own below ours; the same labels are the same alert."""
+    fleet = fields.text(event, "scope") == "fleet"
+    naming = _naming(event)
+    ours = {
+        "alertname": naming.name,
+        "severity": fields.text(event, "severity"),
+        "scope": "fleet" if fleet else "replica",
+        "trouble": naming.trouble,
+        "kind": fields.text(event, "kind"),
+        **{name: fields.text(event, name) for name in ("target", "model_name", "replica")},
+    }
+    return {name: value for name, value in {**labels, **ours}.items() if value}
+
+
+def alert(
+    event: Record, labels: Mapping[str, str], site: Site, now: float, *, lifetime: float, late: bool = False
+) -> dict[str, object]:
+    """Return the alert as `POST /api/v2/alerts` takes it, posted at `now` (unix seconds).
+
+    An open event ends `lifetime` seconds from now unless it is posted again, a closed one when it closed.
+    `late` is for one that closed before it was ever told: Alertmanager tells nobody of an alert that is
+    over, so it is shown as firing for a while, and its text says that it is over.
+    """
+    start = fields.number(event, "raised_at") or now
+    closed = fields.number(event, "closed_at")
+    ends = now + LATE_SECONDS if late else now + lifetime if closed is None else max(closed, start)
+    report = _report(event, site)
+    return {
+        "labels": identity(event, labels),
+        "annotations": {
+            name: text for name, text in texts(event, site).items() if text and name != "report_url"
+        }
+        | ({"report_url": report} if report else {}),
+        "startsAt": wording.iso(start),
+        "endsAt": wording.iso(ends),
+        **({"generatorURL": report} if report else {}),
+    }
+
+
+def body(event: Record, labels: Mapping[str, str], site: Site) -> dict[str, object]:
+    """Return what a webhook gets: the event as the API shows it, the target's labels, and the texts."""
+    return {**event, "labels": dict(labels), **texts(event, site)}
+
+
+def texts(event: Record, site: Site) -> dict[str, str]:
+    """Return summary, description and links of an event; a link is empty where nobody said where it leads."""
+    naming = _naming(event)
+    model = fields.text(event, "model_name") or "the model"
+    runbook = f"{site.runbooks}/{naming.name}.md" if site.runbooks and naming.runbook else ""
+    summary = naming.summary.format(model=model)
+    return {
+        "summary": summary[0].upper() + summary[1:],
+        "description": description(event),
+        "runbook_url": runbook,
+        "report_url": _report(event, site),
+    }
+
+
+def description(event: Record) -> str:
+    """Return where, from what to what, since when, at what cost and why, in one paragraph without "now"."""
+    parts = [f"{_where(event)}: {_moved(event)}{_when(event)}", _cost(event), _causes(event)]
+    return "; ".join(part for part in parts if part) + "."
+
+
+def _naming(event: Record) -> Naming:
+    names = FLEET_NAMES if fields.text(event, "scope") == "fleet" else NAMES
+    return names[fields.text(event, "kind")]
+
+
+def _report(event: Record, site: Site) -> str:
+    return f"{site.report}/report/events/{quote(fields.text(event, 'id'), safe='')}" if site.report else ""
+
+
+def _where(event: Record) -> str:
+    model = fields.text(event, "model_name") or "the model"
+    if fields.text(event, "scope") == "fleet":
+        return f"{model} on {wording.plural(len(fields.texts(event, 'streams')), 'replica')}"
+    return f"{model} on {fields.text(event, 'target')} (replica {fields.text(event, 'replica') or wording.UNKNOWN})"
+
+
+def _moved(event: Record) -> str:
+    """Return the acceptance before and after with its intervals, as far as both are known."""
+    before, after = (_level(fields.record(event, side)) for side in ("before", "after"))
+    if not before and not after:
+        return ""
+    if not before:
+        return f"mean acceptance length {after}, "
+    return f"mean acceptance length {before} before, {after or wording.UNKNOWN} after, "
+
+
+def _level(level: Record) -> str:
+    mal = fields.number(level, "mal")
+    if mal is None:
+        return ""
+    interval = wording.interval(fields.number(level, "mal_low"), fields.number(level, "mal_high"))
+    return wording.length(mal) if interval == wording.UNKNOWN else f"{wording.length(mal)} ({interval})"
+
+
+def _when(event: Record) -> str:
+    start = fields.number(event, "change_point_at") or fields.number(event, "raised_at") or 0.0
+    closed = fields.number(event, "closed_at")
+    if closed is None:
+        return f"since {wording.clock(start)}"
+    if closed == fields.number(event, "raised_at"):
+        return f"at {wording.clock(start)}"
+    return f"from {wording.clock(start)} to {wording.clock(closed)}, over"
+
+
+def _cost(event: Record) -> str:
+    lost = fields.number(fields.record(event, "cost"), "benefit_lost_ratio")
+    slower = sentences.event_slowdown(event)
+    parts = []
+    if lost is not None and lost > 0:
+        parts.append(f"{wording.percent(lost)} of speculation's benefit is lost")
+    if slower is not None:
+        parts.append(f"a token takes {wording.times(slower)} as long")
+    return ", ".join(parts)
+
+
+def _causes(event: Record) -> str:
+    found = [
+        f"{fields.text(cause, 'cause').replace('_', ' ')} "
+        f"(weight {wording.length(fields.number(cause, 'weight'))}: {fields.text(cause, 'evidence')})"
+        for cause in fields.records(event, "causes")
+    ]
+    return f"likely {'cause' if len(found) == 1 else 'causes'}: {', '.join(found)}" if found else ""
