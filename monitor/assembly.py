@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib.util
 import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from monitor import detectors, pipeline, streams
+from monitor import detectors, notify, pipeline, streams
 from monitor.sources import targets
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from monitor.discovery import Found, Provider
     from monitor.settings import Settings, Target
     from monitor.settings.discovery import HttpDiscovery, KubernetesDiscovery
+    from monitor.settings.notify import Receiver
     from monitor.settings.section import Tls
 
 LONGEST_ANSWER_SECONDS = 10.0
@@ -45,6 +46,20 @@ def scrape_targets(settings: Settings, found: Sequence[Found] = ()) -> list[targ
     """Return the targets to scrape; a target's own token stands before the token for all."""
     listed = [_target(settings, target) for target in settings.targets]
     return [*listed, *(_found_target(settings, each) for each in found)]
+
+
+def notifications(settings: Settings) -> notify.Plan:
+    """Return whom to tell of events, and what."""
+    wanted = settings.notify
+    return notify.Plan(
+        receivers=(
+            *(_receiver("alertmanager", each) for each in wanted.alertmanagers),
+            *(_receiver("webhook", each) for each in wanted.webhooks),
+        ),
+        min_severity=wanted.min_severity,
+        resend_seconds=wanted.resend_interval,
+        site=notify.Site(settings.web.external_url.rstrip("/"), wanted.runbooks_url.rstrip("/")),
+    )
 
 
 def providers(settings: Settings) -> list[Provider]:
@@ -104,8 +119,22 @@ def _require(extra: str) -> None:
         raise MissingError(f"discovery.{extra}: the library {module!r} is not installed, {install}")
 
 
+def _receiver(kind: Literal["alertmanager", "webhook"], receiver: Receiver) -> notify.Receiver:
+    return notify.Receiver(
+        kind=kind,
+        name=receiver.label,
+        url=receiver.url,
+        headers=tuple((name, value.get_secret_value()) for name, value in receiver.headers.items()),
+        bearer_token=receiver.bearer_token.get_secret_value(),
+        bearer_token_file=receiver.bearer_token_file,
+        tls=_tls(receiver.tls),
+    )
+
+
 def _declared(target: Target) -> pipeline.Declared:
     return pipeline.Declared(
+        engine=target.engine,
+        model_name=target.model,
         draft_model=target.draft_model,
         method=target.method,
         num_speculative_tokens=target.num_speculative_tokens or 0,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from monitor import engines, exposition
+from monitor.engines import iterations
 from monitor.engines.base import UNKNOWN, Counter, Reading, Unsupported
 from monitor.scrapes import Failure
 
@@ -24,7 +25,8 @@ class Memory:
     """How a target's page is read: which engine's names, where they stood, what they mean.
 
     `schema` is None before the first good page. `beside` keeps the answers of the engine's other pages.
-    `glances` counts the pages that were only read where the lines stood before.
+    `glances` counts the pages that were only read where the lines stood before. `totals` are those of an
+    engine whose page holds records of iterations.
     """
 
     schema: engines.Schema | None = None
@@ -33,6 +35,7 @@ class Memory:
     beside: dict[str, bytes] = field(default_factory=dict)
     duplicates: int = 0
     glances: int = 0
+    totals: iterations.Totals | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +48,10 @@ class Look:
     duplicates: int = 0
 
 
-def read(memory: Memory, body: bytes, beside: Mapping[str, bytes]) -> Look:
-    """Return what `body` says; `memory` is brought up to date."""
+def read(memory: Memory, body: bytes, beside: Mapping[str, bytes], engine: str = "") -> Look:
+    """Return what `body` says; `memory` is brought up to date. `engine` is what the operator says it is."""
     try:
-        page = _page(memory, body)
+        page = _page(memory, body, engine)
     except exposition.RefusedPageError as error:
         return Look(failure=Failure(error.reason, error.detail))
     if page is None or memory.reader is None or memory.schema is None:
@@ -68,18 +71,28 @@ def read(memory: Memory, body: bytes, beside: Mapping[str, bytes]) -> Look:
     return Look(readings, problems=page.problems, duplicates=memory.duplicates)
 
 
-def _page(memory: Memory, body: bytes) -> exposition.Page | None:
+def read_iterations(memory: Memory, body: bytes, beside: Mapping[str, bytes], at: float, model_name: str) -> Look:
+    """Return what records of single iterations, read at `at`, add to those before; they are gone from the engine."""
+    memory.beside.update(beside)
+    try:
+        memory.totals = iterations.add(memory.totals or iterations.Totals(began=at), body, at)
+    except iterations.NotIterations as error:
+        return Look(failure=Failure("not_metrics", str(error)))
+    return Look((iterations.reading(memory.totals, model_name, memory.beside),))
+
+
+def _page(memory: Memory, body: bytes, engine: str) -> exposition.Page | None:
     """Return the page read with the remembered schema, or with the one it is recognised by now."""
     if memory.schema is not None:
         # A series that a glance overlooks is seen a few pages later and counts from zero: nothing is lost.
         memory.glances = (memory.glances + 1) % GLANCES
         glance = memory.glances > 0
         page = exposition.read(body, memory.schema.wanted, memory.layout, glance=glance)
-        if page.layout is memory.layout or memory.schema == engines.recognise(body):
+        if page.layout is memory.layout or memory.schema == engines.recognise(body, engine):
             _learn(memory, page)
             return page
     exposition.refuse_unless_exposition(body)
-    memory.schema = engines.recognise(body)
+    memory.schema = engines.recognise(body, engine)
     if memory.schema is None:
         return None
     page = exposition.read(body, memory.schema.wanted)

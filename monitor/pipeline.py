@@ -14,6 +14,7 @@ import numpy as np
 
 from monitor import attribution, deltas, detectors, estimates, events, pages, quality, streams, table, windows
 from monitor.attribution import Mark
+from monitor.engines import iterations
 from monitor.engines.base import Counter
 from monitor.events import Cost, Event, StreamKey
 from monitor.scrapes import Failure
@@ -42,11 +43,16 @@ class Declared:
     `facts` are not part of the regime; a change of one of them, such as the image, is a mark.
     """
 
+    engine: str = ""
+    model_name: str = ""
     draft_model: str = ""
     method: str = ""
     num_speculative_tokens: int = 0
     labels: tuple[tuple[str, str], ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
+
+
+NOTHING_DECLARED = Declared()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,30 +135,27 @@ def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> list[_News]:
     for scrape in batch:
         target = state.targets.setdefault(scrape.target, TargetState())
         since = target.good_at if scrape.readings is None and target.good_at <= scrape.at else math.nan
-        declared = plan.declared.get(scrape.target)
-        found += [
-            (
-                StreamKey(scrape.target, reading.model_name, reading.replica),
-                scrape.at,
-                since,
-                _with_length(reading, declared),
-            )
-            for reading in _look(target, scrape)
-        ]
+        declared = plan.declared.get(scrape.target, NOTHING_DECLARED)
+        for reading in _look(declared, target, scrape):
+            told = _as_declared(reading, declared)
+            key = StreamKey(scrape.target, told.model_name, told.replica)
+            found.append((key, scrape.at, since, told))
     fresh = [key for key in dict.fromkeys(key for key, _, _, _ in found) if key not in state.rows]
     if fresh:
         state.add(fresh)
     return [_News(state.rows[key], at, since, reading) for key, at, since, reading in found]
 
 
-def _with_length(reading: Reading, declared: Declared | None) -> Reading:
-    """Return the reading with the operator's k where the page has none: drafts may follow from it."""
-    if declared is None or reading.num_speculative_tokens or not declared.num_speculative_tokens:
+def _as_declared(reading: Reading, declared: Declared) -> Reading:
+    """Return the reading with the operator's model and k where the page has none: drafts may follow from k."""
+    tokens = reading.num_speculative_tokens or declared.num_speculative_tokens
+    name = reading.model_name or declared.model_name
+    if (tokens, name) == (reading.num_speculative_tokens, reading.model_name):
         return reading
-    return replace(reading, num_speculative_tokens=declared.num_speculative_tokens)
+    return replace(reading, num_speculative_tokens=tokens, model_name=name)
 
 
-def _look(target: TargetState, scrape: Scrape) -> tuple[Reading, ...]:
+def _look(declared: Declared, target: TargetState, scrape: Scrape) -> tuple[Reading, ...]:
     """Return the readings of one scrape and note with the target how it went."""
     target.scrapes += 1
     target.last_at = scrape.at
@@ -160,8 +163,10 @@ def _look(target: TargetState, scrape: Scrape) -> tuple[Reading, ...]:
     look = pages.Look(failure=scrape.failure)
     if scrape.readings is not None:
         look = pages.Look(scrape.readings)
+    elif scrape.body is not None and declared.engine == iterations.NAME:
+        look = pages.read_iterations(target.memory, scrape.body, scrape.beside, scrape.at, declared.model_name)
     elif scrape.body is not None:
-        look = pages.read(target.memory, scrape.body, scrape.beside)
+        look = pages.read(target.memory, scrape.body, scrape.beside, declared.engine)
     elif scrape.failure is None:
         look = pages.Look(failure=Failure("empty", "the scrape holds neither a page nor counters"))
     target.failure = look.failure
@@ -205,7 +210,7 @@ def _identify(declared: Declared | None, identity: Identity, reading: Reading, a
         return False
     first = not identity.seen
     identity.seen = seen
-    declared = declared or Declared()
+    declared = declared or NOTHING_DECLARED
     config = {"draft_model": declared.draft_model, "method": declared.method} | dict(reading.config)
     tokens = reading.num_speculative_tokens or declared.num_speculative_tokens
     changes: list[tuple[attribution.MarkKind, str, str, str]] = [

@@ -7,6 +7,7 @@ is a value or a counter; an unexpected one ends the group and the process with i
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from monitor import (
     engines,
     events,
     history,
+    notify,
     pipeline,
     presence,
     selfmetrics,
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from monitor.discovery.running import Discovery
     from monitor.engines.base import Engine
     from monitor.events import Event
+    from monitor.notify import Notifier
+    from monitor.notify.notifier import KeptNotices
     from monitor.pipeline import Plan
     from monitor.scrapes import Scrape
     from monitor.sources.targets import Target
@@ -66,9 +70,11 @@ class Service:
         config: Callable[[], str] = str,
         simulated: bool = False,
         discovery: Discovery | None = None,
+        notifier: Notifier | None = None,
     ) -> None:
         self._plan = plan
         self._discovery = discovery
+        self._notifier = notifier or notify.Notifier(clock=clock)
         self._clock = clock
         self._bucket = bucket
         self._store = kept
@@ -103,23 +109,30 @@ class Service:
 
     def ready(self) -> tuple[bool, str]:
         """Return whether all loops run, and which does not."""
-        wanted = {"scrape", "step", "save"} | ({"discovery"} if self._discovery else set())
+        wanted = {"scrape", "step", "save", "notify"} | ({"discovery"} if self._discovery else set())
         missing = wanted - self._running
         return not missing, f"not running: {', '.join(sorted(missing))}" if missing else "all loops run"
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then save and return."""
-        loops = {"scrape": self._scraper.run(), "step": self._steps(), "save": self._saves()}
-        if self._discovery is not None:
-            loops["discovery"] = self._discovery.run()
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._named(name, loop), name=name) for name, loop in loops.items()]
-            await stop.wait()
-            await self._scraper.stop()
-            for task in tasks:
-                task.cancel()
+        self._notifier.reconcile(self._open_events())
+        with ThreadPoolExecutor(1, thread_name_prefix="store") as pool:
+            loops = {
+                "scrape": self._scraper.run(),
+                "step": self._steps(),
+                "save": self._saves(pool),
+                "notify": self._notifier.run(functools.partial(self._keep_notices, pool)),
+            }
+            if self._discovery is not None:
+                loops["discovery"] = self._discovery.run()
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._named(*each), name=each[0]) for each in loops.items()]
+                await stop.wait()
+                await self._scraper.stop()
+                for task in tasks:
+                    task.cancel()
         self._step()
-        self._save(self._take_unsaved(), self._record())
+        self._save(self._take_unsaved(), self._record(), self._notifier.changes())
 
     def replace(self, plan: Plan, targets: Sequence[http.Target]) -> None:
         """Go on with other targets and other settings of the detectors; the state stays.
@@ -130,6 +143,11 @@ class Service:
             self._engines.pop(name, None)
         self._plan = self._facts.plan = plan
         self._facts.urls = {target.name: target.url for target in targets}
+
+    def notify(self, plan: notify.Plan) -> None:
+        """Go on with other receivers of notifications; they are told what is open."""
+        self._notifier.replace(plan)
+        self._notifier.reconcile(self._open_events())
 
     def note_reload(self, *, successful: bool) -> None:
         """Remember how the last reload of the configuration went."""
@@ -187,7 +205,7 @@ class Service:
                 self._scraper.ask_again(self._state.identities[row].key.target)
         for event in step.events:
             log.info("event", extra={"event": events.as_json(event)})
-        self._unsaved += step.events
+        self._note_events(step.events)
 
     def _ask_beside(self, name: str, engine: Engine) -> None:
         """Have the engine's other pages read too, once it is known which engine it is."""
@@ -206,13 +224,30 @@ class Service:
         self._codes = codes
         self._facts.state_since = self._since
 
+    def _note_events(self, found: Sequence[Event]) -> None:
+        self._unsaved += found
+        for event in found:
+            self._notifier.offer(events.as_json(event), self._labels(event))
+
+    def _open_events(self) -> list[tuple[dict[str, object], dict[str, str]]]:
+        found = [
+            identity.event
+            for identity in self._state.identities
+            if identity.event is not None and not self._state.targets[identity.key.target].left
+        ]
+        return [(events.as_json(event), self._labels(event)) for event in found]
+
+    def _labels(self, event: Event) -> dict[str, str]:
+        declared = self._plan.declared.get(event.key.target) if event.key else None
+        return dict(declared.labels) if declared else {}
+
     def _attend(self) -> None:
         """Once all targets are known: close the events of those that left, forget those that stay away."""
-        if self._discovery is not None and not self._discovery.complete:
+        if self._discovery is not None and not self._discovery.complete():
             return
         now, limits = self._clock(), self._plan.limits
         with self._facts.lock:
-            self._unsaved += presence.attend(self._state, limits, self._facts.urls, now)
+            self._note_events(presence.attend(self._state, limits, self._facts.urls, now))
             self._note_states()
             kept = presence.forget(self._state, limits, now)
             if kept is not None:
@@ -220,22 +255,27 @@ class Service:
                 self._facts.state_since = self._since
                 self._recorder.keep(kept)
 
-    async def _saves(self) -> None:
+    async def _saves(self, pool: ThreadPoolExecutor) -> None:
         """Save events within a second, state and history each bucket (less often for many streams)."""
         loop = asyncio.get_running_loop()
         due = self._clock()
-        with ThreadPoolExecutor(1, thread_name_prefix="store") as pool:
-            while True:
-                await asyncio.sleep(min(1.0, self._bucket))
-                now = self._clock()
-                if now >= due:
-                    self._attend()
-                if not self._unsaved and now < due:
-                    continue
-                buckets = self._record() if now >= due else []
-                if now >= due:
-                    due = now + max(self._bucket, len(self._state.identities) / ROWS_SAVED_PER_SECOND)
-                await loop.run_in_executor(pool, self._save, self._take_unsaved(), buckets)
+        while True:
+            await asyncio.sleep(min(1.0, self._bucket))
+            now = self._clock()
+            if now >= due:
+                self._attend()
+            if not self._unsaved and now < due:
+                continue
+            buckets = self._record() if now >= due else []
+            if now >= due:
+                due = now + max(self._bucket, len(self._state.identities) / ROWS_SAVED_PER_SECOND)
+            notices = self._notifier.changes()
+            saved = await loop.run_in_executor(pool, self._save, self._take_unsaved(), buckets, notices)
+            # What cannot be saved is told all the same: a full disk must not keep an alarm back.
+            self._notifier.release(() if saved else notices)
+
+    async def _keep_notices(self, pool: ThreadPoolExecutor, notices: KeptNotices) -> bool:
+        return await asyncio.get_running_loop().run_in_executor(pool, self._store.keep_notices, notices)
 
     def _take_unsaved(self) -> list[Event]:
         found, self._unsaved = self._unsaved, []
@@ -246,17 +286,22 @@ class Service:
             self._note_states()
             return self._recorder.take(self._state, self._codes, streams.STATES, self._clock())
 
-    def _save(self, found: Sequence[Event], buckets: Sequence[history.Bucket]) -> None:
+    def _save(
+        self, found: Sequence[Event], buckets: Sequence[history.Bucket], notices: KeptNotices
+    ) -> bool:
         with self._facts.lock:
             blobs = checkpoint.freeze(self._state)
         try:
-            self._store.save(blobs, [events.as_json(event) for event in found], buckets)
+            self._store.save(blobs, [events.as_json(event) for event in found], buckets, notices)
         except store.UnwritableError as error:
             log.error("the store cannot be written, will be tried again: %s", error)  # noqa: TRY400 - expected
             self._unsaved = [*found, *self._unsaved]
+            return False
+        return True
 
     def _self_families(self) -> Iterable[Family]:
         yield from self._store.families()
+        yield from self._notifier.families()
         successful, at = self._reload
         if self._discovery is not None:
             yield from self._discovery.families()

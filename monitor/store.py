@@ -53,6 +53,10 @@ _INSERT_HISTORY = f"""
     INSERT OR REPLACE INTO history (stream, {", ".join(_COLUMNS)})
     VALUES ({", ".join("?" * (len(_COLUMNS) + 1))})
 """  # noqa: S608 - only names from above
+_UPSERT_NOTICE = """
+    INSERT INTO notices (receiver, key, record) VALUES (?, ?, ?)
+    ON CONFLICT (receiver, key) DO UPDATE SET record = excluded.record
+"""
 _STREAM_ROW = "(SELECT row FROM streams WHERE id = ?)"
 _COARSER = f"""
     SELECT stream, min(at), sum(seconds), {_SUMS}, positions(accepted),
@@ -96,10 +100,12 @@ class Store:
         state: Mapping[str, bytes],
         events: Sequence[Mapping[str, object]] = (),
         buckets: Sequence[Bucket] = (),
+        notices: Sequence[tuple[str, str, str | None]] = (),
     ) -> None:
         """Replace the state, add or update the events, add the buckets: all of it or, on an error, nothing.
 
-        An event is as `events.as_json` makes it. Raises UnwritableError, after which it can be tried again.
+        An event is as `events.as_json` makes it, a notice is (receiver, key, record), None to drop it. Raises
+        UnwritableError, after which it can be tried again.
         """
         begun = time.perf_counter()
         try:
@@ -108,6 +114,7 @@ class Store:
                 connection.executemany("INSERT INTO state (name, value) VALUES (?, ?)", state.items())
                 connection.executemany(_UPSERT_EVENT, map(_event_row, events))
                 self._add_history(connection, buckets)
+                _put_notices(connection, notices)
                 self._keep_up(connection)
         except sqlite3.Error as error:
             self._failures += 1
@@ -116,6 +123,22 @@ class Store:
         self._saves += 1
         self._saved_at = self._clock()
         self._save_seconds = time.perf_counter() - begun
+
+    def notices(self) -> list[tuple[str, str, str]]:
+        """Return what is kept of notifications as (receiver, key, record), oldest first."""
+        with self._lock:
+            query = "SELECT receiver, key, record FROM notices ORDER BY number"
+            return list(self._connection.execute(query))
+
+    def keep_notices(self, notices: Sequence[tuple[str, str, str | None]]) -> bool:
+        """Add, replace or drop notices and return whether that could be written."""
+        try:
+            with self._transaction() as connection:
+                _put_notices(connection, notices)
+        except sqlite3.Error:
+            self._failures += 1
+            return False
+        return True
 
     def events(
         self,
@@ -222,6 +245,14 @@ class Store:
         connection.execute("DELETE FROM streams WHERE row NOT IN (SELECT stream FROM history)")
         self._streams = {}
         connection.execute("DELETE FROM events WHERE closed_at < ?", (oldest,))
+
+
+def _put_notices(
+    connection: sqlite3.Connection, notices: Sequence[tuple[str, str, str | None]]
+) -> None:
+    gone = ((receiver, key) for receiver, key, record in notices if record is None)
+    connection.executemany("DELETE FROM notices WHERE receiver = ? AND key = ?", gone)
+    connection.executemany(_UPSERT_NOTICE, (notice for notice in notices if notice[2] is not None))
 
 
 def _event_row(event: Mapping[str, object]) -> dict[str, object]:

@@ -38,6 +38,12 @@ MIGRATIONS = (
     ) WITHOUT ROWID;
     CREATE INDEX history_by_time ON history (at);
     """,
+    """
+    CREATE TABLE notices (
+        number INTEGER PRIMARY KEY, receiver TEXT NOT NULL, key TEXT NOT NULL, record TEXT NOT NULL,
+        UNIQUE (receiver, key)
+    );
+    """,
 )
 VERSION = len(MIGRATIONS)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web as http
 
-from monitor import assembly, commands, service, settings, store
+from monitor import assembly, commands, notify, service, settings, store
 from monitor.discovery import running as discovering
 from monitor.web import app
 
@@ -43,6 +43,7 @@ async def serve(
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     with _opened(effective) as kept:
+        notifier = notify.Notifier(assembly.notifications(effective), kept.notices(), clock=time.time)
         running = service.Service(
             plan,
             targets,
@@ -52,6 +53,7 @@ async def serve(
             config=lambda: settings.masked(in_force.settings),
             simulated=simulated,
             discovery=in_force.discovery,
+            notifier=notifier,
         )
         in_force.discovery.on_change(lambda: in_force.apply(running))
         reload = None if reread is None else _reloader(running, in_force, reread)
@@ -108,6 +110,7 @@ def _reloader(
             new = reread()
             in_force.replace(new)
             in_force.apply(running)
+            running.notify(assembly.notifications(new))
         except (settings.Invalid, settings.Unreadable, assembly.MissingError, ValueError) as error:
             log.error("the old settings stay in force: %s", error)  # noqa: TRY400 - expected
             running.note_reload(successful=False)

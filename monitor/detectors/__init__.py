@@ -1,21 +1,31 @@
-"""Change detection: `step` turns the counts of a batch of streams into scores, conditions and alarms."""
+"""Change detection: `step` turns the counts of a batch of streams into scores, conditions and alarms.
+
+Intervals become trials per position (`evidence`), compared with the baseline (`reference`, `scores`, `noise`).
+Detectors look at them at four paces: `floor` and `plunge` at every interval, `level` and `shape` at full
+buckets of at least 8 s and 64 drafts, `trend` at blocks of five minutes. `diagnosis` and `alarms` make one
+trouble of what they see, `troubles` says when it is over.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from monitor.detectors import (
     alarms,
+    base,
     evidence,
     floor,
     level,
     noise,
     plunge,
     reference,
+    regimes,
     scores,
     shape,
+    sightings,
     trend,
     troubles,
 )
@@ -23,6 +33,7 @@ from monitor.detectors.base import (
     POSITIONS,
     Action,
     Alarm,
+    Bucket,
     Condition,
     Findings,
     Kind,
@@ -35,8 +46,10 @@ from monitor.engines.base import Counter
 if TYPE_CHECKING:
     from monitor.deltas import Counts
     from monitor.detectors.base import Bools, Floats, Indices, State
+    from monitor.detectors.sightings import Sightings
 
 __all__ = [
+    "DETECTORS",
     "POSITIONS",
     "Action",
     "Alarm",
@@ -50,25 +63,27 @@ __all__ = [
     "step",
 ]
 
+DETECTORS = {module.NAME: module for module in (floor, plunge, level, shape, trend)}
+
 DTYPE = np.dtype(
     [
         ("bucket", evidence.DTYPE),
         ("baseline", reference.DTYPE),
-        ("noise", noise.dtype(POSITIONS)),
+        ("noise", noise.DTYPE),
         ("level", level.DTYPE),
         ("shape", shape.DTYPE),
         ("plunge", plunge.DTYPE),
         ("trend", trend.DTYPE),
         ("floor", floor.DTYPE),
         ("trouble", troubles.DTYPE),
-        ("num_speculative_tokens", "i8"),
+        ("regime", regimes.DTYPE),
     ],
 )
 
-LEVEL_FLOOR = 0.004
+CHUNK = 512
 WARM_SECONDS = 1800.0
 WARM_BUCKETS = 40
-STARTING_BUCKETS = 3
+STARTED_BUCKETS = 3
 CALM = 0.5
 CALM_PLUNGE = 0.1
 LEAST_INFORMATION = 2.0
@@ -78,184 +93,153 @@ def allocate(plan: Plan, n: int) -> State:
     """Return the state of `n` streams that were never seen."""
     del plan
     state = np.zeros(n, DTYPE)
-    for name, detector in (("noise", noise), ("level", level), ("shape", shape), ("trend", trend), ("floor", floor)):
-        detector.allocate(state[name])
+    reference.allocate(state["baseline"])
+    noise.allocate(state["noise"])
+    level.allocate(state["level"])
+    shape.allocate(state["shape"])
+    trend.allocate(state["trend"])
+    floor.allocate(state["floor"])
     return state
 
 
 def step(plan: Plan, state: State, counts: Counts) -> Findings:
     """Return what the detectors find in one batch; `state` (the rows of `counts`) is changed in place."""
+    if len(state) <= CHUNK:
+        return _step(plan, state, counts)
+    parts = []
+    for start in range(0, len(state), CHUNK):
+        rows = np.arange(start, min(start + CHUNK, len(state)))
+        part = state[start : start + CHUNK]
+        found = _step(plan, part, _rows_of(counts, rows))
+        parts.append(replace(found, alarms=tuple(replace(a, index=a.index + start) for a in found.alarms)))
+    return Findings(
+        score_down=np.concatenate([part.score_down for part in parts]),
+        score_up=np.concatenate([part.score_up for part in parts]),
+        baseline_mal=np.concatenate([part.baseline_mal for part in parts]),
+        baseline_conditional=np.concatenate([part.baseline_conditional for part in parts]),
+        condition=np.concatenate([part.condition for part in parts]),
+        alarms=tuple(alarm for part in parts for alarm in part.alarms),
+    )
+
+
+def _rows_of(counts: Counts, rows: Indices) -> Counts:
+    """Return some rows of counts; in chunks that the cache holds, ten thousand streams take half the time."""
+    return replace(
+        counts,
+        rows=counts.rows[rows],
+        at=counts.at[rows],
+        seconds=counts.seconds[rows],
+        values=counts.values[rows],
+        accepted=counts.accepted[rows],
+        positions=counts.positions[rows],
+        num_speculative_tokens=counts.num_speculative_tokens[rows],
+        evidence=counts.evidence[rows],
+        restarted=counts.restarted[rows],
+        gap=counts.gap[rows],
+        new_regime=counts.new_regime[rows],
+    )
+
+
+def _step(plan: Plan, state: State, counts: Counts) -> Findings:
     trials = evidence.from_counts(counts)
-    notes = _new_regimes(state, counts, trials)
-    baseline = state["baseline"]
-    rate = reference.rates(baseline)
-    known = baseline["trials"] >= reference.KNOWN_TRIALS
-    seen = _intervals(plan, state, trials, counts.values[:, Counter.GENERATION_TOKENS], rate, known)
+    notes = regimes.begin(state, counts)
+    seen = _see_intervals(plan, state, trials, counts.values[:, Counter.GENERATION_TOKENS])
     rows = np.flatnonzero(seen.full)
     if len(rows):
         part = state if len(rows) == len(state) else state[rows]
-        _full_buckets(plan, part, trials, rows, rate[rows], known[rows], seen)
+        _see_buckets(plan, part, trials, rows, seen)
+        notes += [
+            replace(note, index=int(rows[note.index])) for note in regimes.compare(part, trials.at[rows])
+        ]
         if part is not state:
             state[rows] = part
         evidence.empty(state["bucket"], seen.full)
-    raised = alarms.settle(plan, state, trials, rate, seen)
+    raised = alarms.settle(plan, state, trials, seen)
+    baseline = state["baseline"]
     return Findings(
         score_down=seen.falls(),
         score_up=seen.rises(),
-        baseline_mal=reference.mean_length(baseline, rate),
-        baseline_conditional=np.where(known, rate, np.nan),
+        baseline_mal=baseline["mal"].copy(),
+        baseline_conditional=np.where(reference.known(baseline), baseline["rate"], np.nan),
         condition=troubles.conditions(state["trouble"], baseline["buckets"] >= WARM_BUCKETS),
         alarms=(*notes, *raised),
     )
 
 
-def _intervals(
-    plan: Plan, state: State, trials: evidence.Trials, tokens: Floats, rate: Floats, known: Bools
-) -> alarms.Sightings:
+def _see_intervals(plan: Plan, state: State, trials: evidence.Trials, tokens: Floats) -> Sightings:
     """Return what single intervals show, and gather them into buckets."""
-    baseline, spread = state["baseline"], state["noise"]["spread"][:, 0]
-    began = np.where(np.isnan(trials.seconds), trials.at, trials.at - trials.seconds)
-    healthy = baseline["drafts"] >= plunge.LEAST_DRAFTS
-    dead, alive = floor.step(plan, state["floor"], trials.drafts, trials.accepted, began, healthy)
-    silent = floor.silence(plan, state["floor"], trials.drafts, tokens, began, trials.at)
-    information = (baseline["trials"] * rate * (1.0 - rate) * known).sum(1)
-    ready = (
-        (trials.drafts > 0.0)
-        & healthy
-        & (baseline["buckets"] >= plunge.LEAST_BUCKETS)
-        & (trials.at - baseline["began_at"] >= plunge.LEAST_SECONDS)
-    )
-    fell, fell_since = plunge.step(
-        plan,
-        state["plunge"],
-        trials.trials * known,
-        trials.successes * known,
-        rate,
-        state["level"]["local"],
-        spread,
-        LEVEL_FLOOR,
-        spread / np.maximum(information, 1.0),
-        began,
-        ready,
-    )
-    trouble = state["trouble"]
-    open_ = trouble["kind"] > 0
-    if open_.any():
-        more = (trials.trials, trials.successes, trials.drafts, trials.accepted)
-        troubles.gather(trouble["after"], more, troubles.AFTER_KEPT, open_)
-    size = len(fell)
-    zero, columns = np.zeros(size), np.zeros((10, size))
-    return alarms.Sightings(
-        fell,
-        fell_since,
-        dead,
-        alive,
-        silent,
-        evidence.gather(state["bucket"], trials),
-        *columns,
-        np.zeros((size, shape.CONTRASTS, 2)),
-        np.zeros((size, POSITIONS)),
-        zero > 0.0,
-    )
+    baseline = state["baseline"]
+    healthy = baseline["sums"][:, base.DRAFTS] >= plunge.LEAST_DRAFTS
+    dead = floor.step(plan, state["floor"], trials, healthy)
+    alive = np.zeros(len(dead))
+    if (state["trouble"]["kind"] == troubles.DEAD).any():
+        alive = floor.alive(plan, state["floor"], trials)
+    silent = floor.silence(plan, state["floor"], trials, tokens)
+    spread, local = state["noise"]["spread"][:, 0], state["level"]["local"]
+    fell = plunge.step(plan, state["plunge"], trials, baseline, spread, local)
+    return sightings.of_intervals(fell, dead, alive, silent, evidence.gather(state["bucket"], trials))
 
 
-def _full_buckets(
-    plan: Plan,
-    state: State,
-    trials: evidence.Trials,
-    rows: Indices,
-    rate: Floats,
-    known: Bools,
-    seen: alarms.Sightings,
-) -> None:
+def _see_buckets(plan: Plan, state: State, trials: evidence.Trials, rows: Indices, seen: Sightings) -> None:
     """Run what works on full buckets over their rows and write what was seen into `seen`."""
-    bucket, baseline, trouble = state["bucket"], state["baseline"], state["trouble"]
-    at, began = trials.at[rows], bucket["began_at"].copy()
-    found = scores.against(bucket["trials"], bucket["successes"], rate, known)
-    floors = np.full((len(rows), POSITIONS), shape.FLOOR)
-    floors[:, 0] = LEVEL_FLOOR
-    score = np.concatenate([found.level[:, None], found.contrast], 1)
-    information = np.concatenate([found.level_information[:, None], found.contrast_information], 1)
-    variance = noise.variance(state["noise"], information, floors)
-    usable = information > LEAST_INFORMATION
-    age = np.maximum(at - np.where(baseline["buckets"] > 0, baseline["began_at"], began), 60.0)
-    closed = trouble["kind"] == 0
-    started = closed & (baseline["buckets"] >= STARTING_BUCKETS)
-    warm = closed & (baseline["buckets"] >= WARM_BUCKETS) & (age >= WARM_SECONDS)
-    verdict = level.step(
-        plan,
-        state["level"],
-        score[:, 0],
-        variance[:, 0],
-        began,
-        at,
-        age,
-        warm & usable[:, 0],
-        started & usable[:, 0],
-    )
-    own = scores.against(baseline["trials"], baseline["successes"], rate, known)
-    uncertainty = state["noise"]["spread"][:, 1:] / np.maximum(own.contrast_information, 1.0)
-    shifted = shape.step(
-        plan, state["shape"], score[:, 1:], variance, uncertainty, began, age, warm[:, None] & usable[:, 1:]
-    )
-    excitement = np.maximum(np.maximum(verdict.down, verdict.up), shifted.reshape(len(rows), -1).max(1))
+    baseline, trouble = state["baseline"], state["trouble"]
+    bucket = _measure(state, trials.at[rows])
+    undisturbed = trouble["kind"] == 0
+    started = undisturbed & (baseline["buckets"] >= STARTED_BUCKETS)
+    warm = (baseline["buckets"] >= WARM_BUCKETS) & (bucket.age >= WARM_SECONDS)
+    verdict = level.step(plan, state["level"], bucket, warm, started & bucket.usable[:, 0])
+    shifted = shape.step(plan, state["shape"], bucket, baseline, state["noise"]["spread"], warm & undisturbed)
+    excitement = np.maximum(np.maximum(verdict.down, verdict.up), shifted.max(1))
     calm = started & (excitement < CALM) & (seen.plunge[rows] < CALM_PLUNGE)
-    learning = calm[:, None] & usable
-    local = score.copy()
-    local[:, 0] -= state["level"]["local"]
-    noise.learn(state["noise"], local, information, floors, learning)
-    shape.learn(state["shape"], score[:, 1:], variance[:, 1:], learning[:, 1:])
-    level.follow(state["level"], score[:, 0], learning[:, 0])
-    gathered = (bucket["trials"], bucket["successes"], bucket["drafts"], bucket["accepted"])
-    troubles.gather(trouble["recent"], gathered, troubles.RECENT_KEPT, np.ones(len(rows), bool))
-    seen.down[rows], seen.up[rows] = verdict.down, verdict.up
-    seen.down_since[rows], seen.up_since[rows] = verdict.down_since, verdict.up_since
+    learning = calm[:, None] & bucket.usable
+    _learn(state, bucket, learning)
+    sightings.note(seen.level, rows, verdict)
     seen.shape[rows] = shifted
-    seen.score[rows] = score
-    if not closed.all():
-        rhythm = trend.rhythm(state["trend"], at)
-        seen.over[rows] = troubles.recovered(trouble, score, variance, state["trend"]["wander"], rhythm)
-    _full_blocks(plan, state, rows, rate, known, at, seen)
-    weight = 1.0 / (1.0 + LEVEL_FLOOR / state["noise"]["spread"][:, 0] * information[:, 0])
-    frozen = ~closed | (seen.dead[rows] >= 1.0)
-    baseline["drafted"] = np.where(frozen, baseline["drafted"], trials.drafted[rows])
-    baseline["single"] = trials.single[rows]
-    reference.add(baseline, bucket, at, weight, calm, frozen)
+    seen.score[rows] = bucket.score
+    if not undisturbed.all():
+        rhythm = trend.rhythm(state["trend"], bucket.at)
+        seen.over[rows] = troubles.recovered(trouble, bucket, state["trend"]["wander"], rhythm)
+    troubles.gather(trouble, state["bucket"]["sums"])
+    _see_blocks(plan, state, rows, bucket.at, seen)
+    joining = np.flatnonzero(undisturbed & (seen.dead[rows] < 1.0))
+    if len(joining):
+        # many drafts of few requests count for no more than the requests
+        information, spread = bucket.information[joining, 0], state["noise"]["spread"][joining, 0]
+        weight = 1.0 / (1.0 + noise.LEVEL_FLOOR / spread * information)
+        part = baseline[joining]
+        reference.add(part, state["bucket"][joining], trials, rows[joining], weight, calm[joining])
+        baseline[joining] = part
 
 
-def _full_blocks(
-    plan: Plan, state: State, rows: Indices, rate: Floats, known: Bools, at: Floats, seen: alarms.Sightings
-) -> None:
+def _measure(state: State, at: Floats) -> Bucket:
+    """Return the full buckets as scores against the baseline."""
+    baseline, began = state["baseline"], state["bucket"]["began_at"].copy()
+    found = scores.against(state["bucket"]["sums"], baseline["rate"], reference.known(baseline))
+    age = np.maximum(at - np.where(baseline["buckets"] > 0.0, baseline["began_at"], began), 60.0)
+    variance = noise.variance(state["noise"], found.information)
+    usable = found.information > LEAST_INFORMATION
+    return Bucket(at, began, age, found.shift, found.information, variance, usable)
+
+
+def _learn(state: State, bucket: Bucket, learning: Bools) -> None:
+    """Let calm buckets teach how noisy the scores are and where the level lately was."""
+    around_local = bucket.score.copy()
+    around_local[:, 0] -= state["level"]["local"]
+    noise.learn(state["noise"], around_local, bucket.information, learning)
+    shape.learn(state["shape"], bucket, learning)
+    level.follow(state["level"], bucket.score[:, 0], learning[:, 0])
+
+
+def _see_blocks(plan: Plan, state: State, rows: Indices, at: Floats, seen: Sightings) -> None:
     """Run what works on blocks of full buckets."""
     full = np.flatnonzero(trend.gather(state["trend"], state["bucket"], at))
     if not len(full):
         return
-    part = state["trend"][full]
-    on = (state["trouble"]["kind"][full] == 0) & (state["baseline"]["buckets"][full] >= WARM_BUCKETS)
-    verdict = trend.step(plan, part, rate[full], known[full], at[full], on)
+    part, baseline = state["trend"][full], state["baseline"][full]
+    on = (state["trouble"]["kind"][full] == 0) & (baseline["buckets"] >= WARM_BUCKETS)
+    verdict = trend.step(plan, part, baseline, at[full], on)
     state["trend"][full] = part
     where = rows[full]
-    seen.trend_down[where], seen.trend_up[where] = verdict.down, verdict.up
-    seen.trend_down_since[where], seen.trend_up_since[where] = verdict.down_since, verdict.up_since
+    sightings.note(seen.trend, where, verdict)
     seen.trend_shift[where] = part["shift"]
-    seen.trend_origin[where] = trend.against(part, rate[full])
-
-
-def _new_regimes(state: State, counts: Counts, trials: evidence.Trials) -> tuple[Alarm, ...]:
-    """Keep what stays comparable when a regime begins: the baselines of positions that both have."""
-    old = state["num_speculative_tokens"].copy()
-    new = np.where(counts.num_speculative_tokens > 0, counts.num_speculative_tokens, counts.positions)
-    new = np.where(new > 0, new, old)
-    state["num_speculative_tokens"] = new
-    changed = np.flatnonzero(counts.new_regime & (old > 0) & (old != new))
-    if not len(changed):
-        return ()
-    notes = tuple(alarms.regime_note(state, trials, row) for row in changed.tolist())
-    part = state[changed]
-    part["bucket"]["drafts"] = 0.0
-    reference.forget(part["baseline"], np.minimum(old, new)[changed])
-    trend.forget(part["trend"], np.minimum(old, new)[changed])
-    level.restart(part["level"])
-    shape.restart(part["shape"])
-    state[changed] = part
-    return notes
+    seen.trend_origin[where] = trend.against(part, baseline["rate"])

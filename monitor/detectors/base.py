@@ -1,8 +1,8 @@
 """The records that go into and come out of the detectors.
 
-A detector is a pure function over rows: it reads what happened in an interval, changes its own columns of
-the state in place and says how near it is to its limit. What it found becomes an `Alarm` only in
-`troubles`, where several detectors that see one change make one trouble.
+A detector is a function over rows: it reads what happened in an interval, changes its own columns of the
+state in place and says how near it is to its limit. What it found becomes an `Alarm` only in `alarms`,
+where several detectors that see one change make one trouble.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
     Indices = npt.NDArray[np.intp]
     State = npt.NDArray[np.void]
 
-MONTH_SECONDS = 30 * 86400.0
-SCRAPE_SECONDS = 15.0
-LEVEL_SHARE = -2.0
-SHAPE_SHARE = 2.3
-PLUNGE_SHARE = 0.5
-TREND_SHARE = -6.6
-FAR_DOWN = -1.2
-LARGEST_SHARE = 0.65
 POSITIONS = 8
 """Positions that are watched: the first seven one by one, all later ones together as the eighth."""
+
+TRIALS, SUCCESSES, DRAFTS, ACCEPTED = slice(0, POSITIONS), slice(POSITIONS, 2 * POSITIONS), 16, 17
+NUM_SUMS = 18
+"""Columns of every array of sums: trials and successes of the eight positions, drafts, accepted tokens."""
+
+MONTH_SECONDS = 30 * 86400.0
+SCRAPE_SECONDS = 15.0
+FAR_DOWN = -1.2
+LARGEST_SHARE = 0.65
 
 Kind = Literal[
     "collapse",
@@ -85,6 +86,9 @@ class Level:
     drafts: float
 
 
+UNKNOWN_LEVEL = Level(math.nan, math.nan, math.nan, (), 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """Something that opened, grew or closed in row `index` of the batch.
@@ -126,6 +130,24 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
+class Bucket:
+    """Full buckets against the baseline, B rows.
+
+    at, began_at: when each ends and began (unix seconds); age: of the stream's baseline (seconds);
+    score, variance [B, 8]: the shift in logit of the level and of the seven contrasts, and what they vary
+    by while nothing is wrong; usable [B, 8]: there is evidence enough for a score.
+    """
+
+    at: Floats
+    began_at: Floats
+    age: Floats
+    score: Floats
+    information: Floats
+    variance: Floats
+    usable: Bools
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """A detector's word on B rows: scores in units of its limit and when the change it sees began."""
 
@@ -136,7 +158,7 @@ class Verdict:
 
 
 def nats(plan: Plan) -> float:
-    """Return the evidence, in nats, that random excursions reach as often as the plan allows."""
+    """Return the evidence, in nats, that chance reaches in one bucket as rarely as the plan allows alarms."""
     return math.log(MONTH_SECONDS / SCRAPE_SECONDS / plan.false_alarms_per_month)
 
 
@@ -146,7 +168,12 @@ def bucket_share(variance: Floats, score: Floats) -> Floats:
     The variance of the level tells how few: 0.25 is about one request at a time. Where the level is far
     down, fewer buckets convince.
     """
-    result: Floats = np.where(
-        score < FAR_DOWN, np.clip(0.018 / variance, 0.10, LARGEST_SHARE), np.clip(0.014 / variance, 0.05, LARGEST_SHARE)
-    )
+    far, near = clip(0.018 / variance, 0.07, LARGEST_SHARE), clip(0.014 / variance, 0.05, LARGEST_SHARE)
+    result: Floats = np.where(score < FAR_DOWN, far, near)
+    return result
+
+
+def clip(values: Floats, least: float | Floats, most: float | Floats) -> Floats:
+    """Return `values` between two bounds; on the few values of one stream np.clip itself takes longer."""
+    result: Floats = np.minimum(np.maximum(values, least), most)
     return result

@@ -16,7 +16,7 @@ from monitor.engines.base import Counter
 
 if TYPE_CHECKING:
     from monitor.deltas import Counts
-    from monitor.detectors.base import Bools, Floats, Ints, State
+    from monitor.detectors.base import Bools, Floats, State
 
 BUCKET_SECONDS = 8.0
 BUCKET_DRAFTS = 64.0
@@ -24,76 +24,69 @@ STALE_SECONDS = 3600.0
 WHOLE_LENGTH = 0.1
 FULLY_DRAFTED = 0.9
 
-DTYPE = np.dtype(
-    [
-        ("trials", "f8", base.POSITIONS),
-        ("successes", "f8", base.POSITIONS),
-        ("drafts", "f8"),
-        ("accepted", "f8"),
-        ("began_at", "f8"),
-    ],
-)
+DTYPE = np.dtype([("sums", "f8", base.NUM_SUMS), ("began_at", "f8")])
 _INDEX = np.arange(base.POSITIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """What was tried and accepted in the B intervals that end at `at`.
+    """What was tried and accepted in the B intervals from `began_at` to `at`.
 
-    trials, successes [B, 8]; drafts, accepted [B]; drafted [B]: how many positions the drafts really had;
-    single [B]: only the mean is known, and position 0 stands for every position (geometric lengths).
+    sums [B, 18]: columns as in `base`; drafts, accepted [B]; drafted [B]: how many positions the drafts
+    really had; single [B]: only the mean is known, and position 0 stands for every position (as if draft
+    lengths were geometric). seconds [B]: the interval, 0 where its begin is unknown.
     """
 
     at: Floats
-    seconds: Floats
+    began_at: Floats
     drafts: Floats
     accepted: Floats
-    trials: Floats
-    successes: Floats
-    drafted: Ints
+    sums: Floats
+    drafted: Floats
     single: Bools
 
 
 def from_counts(counts: Counts) -> Trials:
     """Return the trials of each interval; unknown counts are no trials."""
-    drafts = np.where(counts.values[:, Counter.DRAFTS] > 0.0, counts.values[:, Counter.DRAFTS], 0.0)
-    accepted = counts.values[:, Counter.ACCEPTED_TOKENS]
-    accepted = np.where((accepted > 0.0) & (drafts > 0.0), accepted, 0.0)
+    drafts = np.fmax(counts.values[:, Counter.DRAFTS], 0.0)
+    accepted = np.fmax(counts.values[:, Counter.ACCEPTED_TOKENS], 0.0) * (drafts > 0.0)
     single = counts.positions == 0
     drafted = _drafted(counts, drafts)
     by_position = counts.accepted
-    width = by_position.shape[1]
-    successes = np.zeros((len(drafts), base.POSITIONS))
-    trials = np.zeros((len(drafts), base.POSITIONS))
     last = base.POSITIONS - 1
-    successes[:, : min(width, last)] = by_position[:, :last]
-    trials[:, 0] = drafts
-    trials[:, 1 : min(width, last)] = by_position[:, : min(width, last) - 1]
-    if width > last:
-        successes[:, last] = by_position[:, last:].sum(1)
-        trials[:, last] = by_position[:, last - 1 : -1].sum(1)
-    known = (_INDEX < drafted[:, None]) & (drafts > 0.0)[:, None]
-    trials *= known
-    successes *= known
+    width = min(by_position.shape[1], last)
+    sums = np.zeros((len(drafts), base.NUM_SUMS))
+    sums[:, 0] = drafts
+    sums[:, 1 : max(width, 1)] = by_position[:, : max(width - 1, 0)]
+    sums[:, base.POSITIONS : base.POSITIONS + width] = by_position[:, :width]
+    if by_position.shape[1] > last:
+        sums[:, last] = by_position[:, last - 1 : -1].sum(1)
+        sums[:, base.POSITIONS + last] = by_position[:, last:].sum(1)
+    known = drafted[:, None] > _INDEX
+    sums[:, base.TRIALS] *= known
+    sums[:, base.SUCCESSES] *= known
     if single.any():
-        trials[single, 0] = drafts[single] + accepted[single]
-        successes[single, 0] = accepted[single]
-    return Trials(counts.at, counts.seconds, drafts, accepted, trials, successes, drafted, single)
+        sums[:, 0] += accepted * single
+        sums[:, base.POSITIONS] += accepted * single
+    sums[:, base.DRAFTS] = drafts
+    sums[:, base.ACCEPTED] = accepted
+    began = counts.at - np.fmax(counts.seconds, 0.0)
+    return Trials(counts.at, began, drafts, accepted, sums, drafted, single)
 
 
-def _drafted(counts: Counts, drafts: Floats) -> Ints:
+def _drafted(counts: Counts, drafts: Floats) -> Floats:
     """Return how many positions every draft of the interval had, as far as the counts prove it.
 
     Mean lengths near a whole number are taken for constant lengths (an engine that adapts k). Between
     two whole numbers lengths are mixed, and only positions that nearly all drafts reach are counted.
     """
+    longest = np.maximum(counts.positions, 1).astype(np.float64)
     tokens = counts.values[:, Counter.DRAFT_TOKENS]
-    longest = np.maximum(counts.positions, 1)
     mean = np.where((tokens > 0.0) & (drafts > 0.0), tokens / np.maximum(drafts, 1.0), longest)
     whole = np.rint(mean)
     reached = np.floor((mean - FULLY_DRAFTED * longest) / (1.0 - FULLY_DRAFTED)) + 1.0
     drafted = np.where(np.abs(mean - whole) <= WHOLE_LENGTH, whole, reached)
-    return np.clip(drafted, 1, longest).astype(np.int64)
+    return base.clip(drafted, 1.0, longest)
 
 
 def gather(bucket: State, trials: Trials) -> Bools:
@@ -102,21 +95,17 @@ def gather(bucket: State, trials: Trials) -> Bools:
     A full bucket has at least 64 drafts and spans at least 8 s; an interval without drafts adds nothing,
     and an unfinished bucket of an hour ago is thrown away.
     """
-    began = np.where(np.isnan(trials.seconds), trials.at, trials.at - trials.seconds)
-    fresh = (bucket["drafts"] <= 0.0) | (trials.at - bucket["began_at"] > STALE_SECONDS)
+    sums, began = bucket["sums"], bucket["began_at"]
     has = trials.drafts > 0.0
-    start = fresh & has
-    keep = np.where(start, 0.0, 1.0)
-    bucket["began_at"] = np.where(start, began, bucket["began_at"])
-    bucket["trials"] = bucket["trials"] * keep[:, None] + trials.trials
-    bucket["successes"] = bucket["successes"] * keep[:, None] + trials.successes
-    bucket["drafts"] = bucket["drafts"] * keep + trials.drafts
-    bucket["accepted"] = bucket["accepted"] * keep + trials.accepted
-    full = (bucket["drafts"] >= BUCKET_DRAFTS) & (trials.at - bucket["began_at"] >= BUCKET_SECONDS)
-    closed: Bools = has & full
-    return closed
+    start = has & ((sums[:, base.DRAFTS] <= 0.0) | (trials.at - began > STALE_SECONDS))
+    began = np.where(start, trials.began_at, began)
+    sums *= ~start[:, None]
+    sums += trials.sums
+    bucket["began_at"] = began
+    full: Bools = has & (sums[:, base.DRAFTS] >= BUCKET_DRAFTS) & (trials.at - began >= BUCKET_SECONDS)
+    return full
 
 
-def empty(bucket: State, closed: Bools) -> None:
-    """Start the buckets of the `closed` rows anew."""
-    bucket["drafts"] = np.where(closed, 0.0, bucket["drafts"])
+def empty(bucket: State, full: Bools) -> None:
+    """Start the `full` buckets anew."""
+    bucket["sums"] *= ~full[:, None]

@@ -9,7 +9,7 @@ import numpy as np
 from monitor.detectors import base
 
 if TYPE_CHECKING:
-    from monitor.detectors.base import Bools, Floats, State
+    from monitor.detectors.base import Bools, Bucket, Floats, State
 
 NAME = "level"
 
@@ -18,19 +18,22 @@ PRIOR_WEIGHTS = np.array([0.30, 0.20, 0.12, 0.12, 0.10, 0.05])
 PRIOR_BUCKETS = 80.0
 LEARNING_BUCKETS = 6000.0
 SOLVE_EVERY = 60
-SPREAD_PRIOR = 60.0
+SPREAD_BUCKETS = 60.0
 SPREAD_MEMORY = 2000.0
+WINSOR = 12.0
+FOLLOWED_ERRORS = 4.0
 GENERATIONS = 6
 SLOTS = 8
 CANDIDATES = GENERATIONS * SLOTS
+LONGEST_AGE = 1023
 DEAD_BAND = 0.04
 SETTLING_SECONDS = 5 * 3600.0
+EXTRA_NATS = -2.0
 EXCURSION = 2.0
-EXCURSION_PRIOR = 15.0
-EXCURSION_MEMORY = 300.0
-EXCURSION_LARGEST = 12.0
+EXCURSIONS_PRIOR = 15.0
+EXCURSIONS_MEMORY = 300.0
+LARGEST_EXCESS = 12.0
 STEEPEST_TAIL = 1.6
-LONGEST_AGE = 1023
 CALM = 0.5
 SILENT_SECONDS = 1800.0
 RESUMING_BUCKETS = 8.0
@@ -40,11 +43,22 @@ _GAINS = 1.0 - np.exp(-1.0 / MEMORIES)
 _GAINS[0] = 1.0
 _FEATURES = len(MEMORIES)
 _AGES = np.unique(np.rint(np.geomspace(1, 600, 40)).astype(np.int64) - 1)
-_GRID = len(_AGES)
-_GRID_OF_AGE = np.clip(np.searchsorted(_AGES, np.arange(LONGEST_AGE + 1)), 0, _GRID - 1)
+_GRID_OF_AGE = np.minimum(np.searchsorted(_AGES, np.arange(LONGEST_AGE + 1)), len(_AGES) - 1)
 _RESPONSE = 1.0 - (1.0 - _GAINS[None, :]) ** _AGES[:, None]
-_GENERATION_OF = np.array([min((i & -i).bit_length() - 1, GENERATIONS - 1) if i else GENERATIONS - 1 for i in range(1 << GENERATIONS)])
 _CANDIDATE = np.arange(CANDIDATES)
+_CYCLE = 1 << GENERATIONS
+
+
+def _slots() -> base.Ints:
+    """Return where the candidate of bucket i is kept: every second one lives twice as long as its neighbours."""
+    slots = np.zeros(_CYCLE * SLOTS, np.int64)
+    for i in range(len(slots)):
+        generation = min((i & -i).bit_length() - 1, GENERATIONS - 1) if i else GENERATIONS - 1
+        slots[i] = generation * SLOTS + (i >> min(generation + 1, GENERATIONS)) % SLOTS
+    return slots
+
+
+_SLOT_OF = _slots()
 
 DTYPE = np.dtype(
     [
@@ -56,7 +70,7 @@ DTYPE = np.dtype(
         ("gram", "f4", (_FEATURES, _FEATURES)),
         ("cross", "f8", _FEATURES),
         ("weights", "f8", _FEATURES),
-        ("signature", "f4", _GRID),
+        ("signature", "f4", len(_AGES)),
         ("spread", "f8"),
         ("learnt", "f8"),
         ("pull", "f4", CANDIDATES),
@@ -80,67 +94,120 @@ def allocate(state: State) -> None:
     state["signature"] = 1.0 - (_RESPONSE * PRIOR_WEIGHTS).sum(1)
     state["spread"] = 1.0
     state["age"] = -1
-    state["excursions"] = EXCURSION_PRIOR
-    state["excess"] = EXCURSION_PRIOR
+    state["excursions"] = EXCURSIONS_PRIOR
+    state["excess"] = EXCURSIONS_PRIOR
 
 
 def restart(state: State) -> None:
-    """Forget all candidate changes; what was learnt of the wander stays."""
+    """Forget all candidate changes and where the level was; what was learnt of its wander stays."""
     state["age"] = -1
     state["peak"] = 0.0
+    state["resumed"] = 0.0
 
 
-def limit(state: State, plan: base.Plan) -> Floats:
+def limits(plan: base.Plan, state: State) -> Floats:
     """Return the decision limit [B, 2] in nats for falls and rises."""
-    nats = base.nats(plan) + base.LEVEL_SHARE
-    tail = np.clip(state["excess"] / state["excursions"], 1.0, STEEPEST_TAIL)
+    nats = base.nats(plan) + EXTRA_NATS
+    tail = base.clip(state["excess"] / state["excursions"], 1.0, STEEPEST_TAIL)
     result: Floats = EXCURSION + (nats - EXCURSION) * tail
     return result
 
 
-def step(
-    plan: base.Plan,
-    state: State,
-    score: Floats,
-    variance: Floats,
-    began_at: Floats,
-    at: Floats,
-    age: Floats,
-    on: Bools,
-    learning: Bools,
-) -> base.Verdict:
-    """Return the verdict on full buckets whose level is `score` [B] with `variance` [B]."""
-    resumed = np.where(began_at - state["last_at"] > SILENT_SECONDS, 0.0, state["resumed"]) + 1.0
-    state["resumed"], state["last_at"] = resumed, at
-    on = on & (resumed > RESUMING_BUCKETS)
-    state["age"] = np.where((resumed <= RESUMING_BUCKETS)[:, None], -1, state["age"])
-    root = np.sqrt(variance)
-    scaled = score / root
-    means, weights = state["means"], state["weights"]
-    predicted = (means * weights).sum(1)
+def step(plan: base.Plan, state: State, bucket: Bucket, on: Bools, learning: Bools) -> base.Verdict:
+    """Return the verdict on full buckets; rows alarm where `on` and learn where `learning` (and calm)."""
+    resumed = (bucket.began_at - state["last_at"] <= SILENT_SECONDS) * state["resumed"] + 1.0
+    state["resumed"], state["last_at"] = resumed, bucket.at
+    settled = resumed > RESUMING_BUCKETS
+    on = on & settled & bucket.usable[:, 0]
+    root = np.sqrt(bucket.variance[:, 0])
+    scaled = bucket.score[:, 0] / root
+    predicted = (state["means"] * state["weights"]).sum(1)
     sigma = np.sqrt(state["spread"])
     surprise = scaled - predicted
-    limits = limit(state, plan)
-    cap = np.sqrt(2.0 * limits.min(1) * base.bucket_share(variance, score)) + 0.02
-    bounded = np.clip(surprise / sigma, -cap, cap)
-    power, pull = _candidates(state, bounded, root * sigma, began_at)
-    band = (DEAD_BAND * (1.0 + 3.0 * np.exp(-age / SETTLING_SECONDS)))[:, None]
-    double = 2.0 * power
-    fall = np.maximum(-pull - band * power, 0.0) ** 2 / double
-    rise = np.maximum(pull - band * power, 0.0) ** 2 / double
-    best_fall, best_rise = fall.argmax(1), rise.argmax(1)
-    row = np.arange(len(score))
-    statistic = np.stack([fall[row, best_fall], rise[row, best_rise]], 1)
+    limit = limits(plan, state)
+    share = base.bucket_share(bucket.variance[:, 0], bucket.score[:, 0])
+    cap = np.sqrt(2.0 * limit.min(1) * share) + 0.02
+    _candidates(state, base.clip(surprise / sigma, -cap, cap), root * sigma, bucket.began_at, settled)
+    pull, power = state["pull"], np.maximum(state["power"], 1e-9)
+    band = DEAD_BAND * (1.0 + 3.0 * np.exp(-bucket.age / SETTLING_SECONDS))
+    beyond = np.maximum(np.abs(pull) - band[:, None] * power, 0.0) * (state["age"] >= 0)
+    evidence = beyond * beyond / (2.0 * power)
+    falling = pull < 0.0
+    best = np.empty((len(scaled), 2), np.int64)
+    best[:, 0], best[:, 1] = (evidence * falling).argmax(1), (evidence * ~falling).argmax(1)
+    row = np.arange(len(scaled))[:, None]
+    statistic = evidence[row, best] * (falling[row, best] == _FALLS)
     _excursions(state, statistic, on)
-    ratio = statistic / limits
-    calm = learning & (resumed > RESUMING_BUCKETS) & (ratio.max(1) < CALM)
-    _learn(state, scaled, predicted, surprise, sigma, calm)
-    ratio = np.where(on[:, None], ratio, 0.0)
-    born_at = state["born_at"]
-    epoch = state["epoch"]
-    return base.Verdict(
-        ratio[:, 0], ratio[:, 1], epoch + born_at[row, best_fall], epoch + born_at[row, best_rise]
+    ratio = statistic / limit
+    _learn(state, scaled, predicted, surprise, learning & settled & (ratio.max(1) < CALM))
+    ratio *= on[:, None]
+    since = state["epoch"][:, None] + state["born_at"][row, best]
+    return base.Verdict(ratio[:, 0], ratio[:, 1], since[:, 0], since[:, 1])
+
+
+_FALLS = np.array([True, False])
+
+
+def _candidates(state: State, surprise: Floats, scale: Floats, began_at: Floats, settled: Bools) -> None:
+    """Begin a candidate change with this bucket and give every candidate its evidence.
+
+    A step of one logit that began `age` buckets ago leaves `signature(age)` in the surprise: what the
+    running means have not yet taken for the level.
+    """
+    bucket = state["bucket"]
+    new = _SLOT_OF[bucket % len(_SLOT_OF)][:, None] == _CANDIDATE
+    age = state["age"]
+    age = np.where(new, 0, np.where(age >= 0, np.minimum(age + 1, LONGEST_AGE), -1))
+    age = np.where(settled[:, None], age, -1)
+    epoch = np.where(state["epoch"] > 0.0, state["epoch"], began_at)
+    state["age"], state["epoch"] = age, epoch
+    state["born_at"] = np.where(new, (began_at - epoch)[:, None], state["born_at"])
+    signature = np.take_along_axis(state["signature"], _GRID_OF_AGE[age], 1) / scale[:, None]
+    signature *= age >= 0
+    kept = age > 0
+    state["pull"] = state["pull"] * kept + signature * surprise[:, None]
+    state["power"] = state["power"] * kept + signature * signature
+    state["bucket"] = bucket + 1
+
+
+def _excursions(state: State, statistic: Floats, on: Bools) -> None:
+    """Learn how steeply the statistic's tail falls from the peaks of its excursions."""
+    peak, low = state["peak"], statistic < 1.0
+    over = low & (peak > EXCURSION) & on[:, None]
+    if over.any():
+        fade = np.where(over & (state["excursions"] > EXCURSIONS_MEMORY), 1.0 - 1.0 / EXCURSIONS_MEMORY, 1.0)
+        state["excursions"] = (state["excursions"] + over) * fade
+        state["excess"] = (state["excess"] + over * np.minimum(peak - EXCURSION, LARGEST_EXCESS)) * fade
+    state["peak"] = np.maximum(peak, statistic) * ~low
+
+
+def _learn(state: State, scaled: Floats, predicted: Floats, surprise: Floats, calm: Bools) -> None:
+    """Let running means follow the score, and learn how they predict it from calm buckets."""
+    means, spread, resumed = state["means"], state["spread"], state["resumed"]
+    reach = FOLLOWED_ERRORS * np.sqrt(spread)
+    followed = np.where(resumed > RESUMING_BUCKETS, predicted + base.clip(surprise, -reach, reach), scaled)
+    fade = (1.0 - calm / LEARNING_BUCKETS)[:, None]
+    fresh = PRIOR_BUCKETS * (1.0 - fade)
+    used = means * calm[:, None]
+    state["gram"] = (
+        state["gram"] * fade[:, :, None] + used[:, :, None] * means[:, None, :] + fresh[:, :, None] * _EYE
     )
+    state["cross"] = state["cross"] * fade + used * followed[:, None] + fresh * PRIOR_WEIGHTS
+    learnt = np.minimum(state["learnt"] + calm, SPREAD_MEMORY)
+    state["learnt"] = learnt
+    change = np.minimum(surprise * surprise, WINSOR * spread) - spread
+    state["spread"] = np.maximum(spread + calm * change / (SPREAD_BUCKETS + learnt), 0.02)
+    # after a silence the level may be another: running means begin anew as plain means
+    state["means"] = means + np.maximum(_GAINS, 1.0 / resumed[:, None]) * (followed[:, None] - means)
+    due = np.flatnonzero(state["bucket"] % SOLVE_EVERY == 0)
+    if len(due):
+        gram = state["gram"][due].astype(np.float64)
+        weights = np.linalg.solve(gram, state["cross"][due][..., None])[..., 0]
+        state["weights"][due] = weights
+        state["signature"][due] = 1.0 - (_RESPONSE * weights[:, None, :]).sum(2)
+
+
+_EYE = np.eye(_FEATURES)
 
 
 def follow(state: State, score: Floats, calm: Bools) -> None:
@@ -150,67 +217,9 @@ def follow(state: State, score: Floats, calm: Bools) -> None:
     state["local"] += calm * (score - state["local"]) / np.maximum(seen, 1.0)
 
 
-def _candidates(state: State, surprise: Floats, scale: Floats, began_at: Floats) -> tuple[Floats, Floats]:
-    """Begin a candidate change with this bucket, give every candidate its evidence, return (power, pull)."""
-    bucket = state["bucket"]
-    generation = _GENERATION_OF[bucket & ((1 << GENERATIONS) - 1)]
-    slot = (bucket >> np.minimum(generation + 1, GENERATIONS)) & (SLOTS - 1)
-    new = (generation * SLOTS + slot)[:, None] == _CANDIDATE
-    age = state["age"]
-    age = np.where(new, 0, np.where(age >= 0, np.minimum(age + 1, LONGEST_AGE), -1))
-    state["age"] = age
-    epoch = np.where(state["epoch"] > 0.0, state["epoch"], began_at)
-    state["epoch"] = epoch
-    state["born_at"] = np.where(new, (began_at - epoch)[:, None], state["born_at"])
-    alive = age >= 0
-    signature = np.take_along_axis(state["signature"], _GRID_OF_AGE[age], 1) / scale[:, None]
-    signature *= alive
-    keep = alive & ~new
-    pull = state["pull"] * keep + signature * surprise[:, None]
-    power = state["power"] * keep + signature * signature
-    state["pull"], state["power"] = pull, power
-    state["bucket"] = bucket + 1
-    return np.maximum(power, 1e-9), pull
-
-
-def _excursions(state: State, statistic: Floats, on: Bools) -> None:
-    """Learn how steeply the statistic's tail falls from the peaks of its excursions."""
-    peak = state["peak"]
-    over = (statistic < 1.0) & (peak > EXCURSION) & on[:, None]
-    fade = np.where(over & (state["excursions"] > EXCURSION_MEMORY), 1.0 - 1.0 / EXCURSION_MEMORY, 1.0)
-    state["excursions"] = (state["excursions"] + over) * fade
-    state["excess"] = (state["excess"] + over * np.minimum(peak - EXCURSION, EXCURSION_LARGEST)) * fade
-    state["peak"] = np.where(statistic < 1.0, 0.0, np.maximum(peak, statistic))
-
-
-def _learn(state: State, scaled: Floats, predicted: Floats, surprise: Floats, sigma: Floats, calm: Bools) -> None:
-    """Let running means follow the score, and learn how they predict it from calm buckets."""
-    means = state["means"]
-    spread = state["spread"]
-    followed = predicted + np.clip(surprise, -4.0 * sigma, 4.0 * sigma)
-    followed = np.where(state["resumed"] <= RESUMING_BUCKETS, scaled, followed)
-    fade = np.where(calm, 1.0 - 1.0 / LEARNING_BUCKETS, 1.0)[:, None]
-    fresh = PRIOR_BUCKETS * (1.0 - fade)
-    calm_means = means * calm[:, None]
-    state["gram"] = state["gram"] * fade[:, :, None] + calm_means[:, :, None] * means[:, None, :] + fresh[:, :, None] * np.eye(_FEATURES)
-    state["cross"] = state["cross"] * fade + calm_means * followed[:, None] + fresh * PRIOR_WEIGHTS
-    learnt = np.minimum(state["learnt"] + calm, SPREAD_MEMORY)
-    state["learnt"] = learnt
-    gain = calm / (SPREAD_PRIOR + learnt)
-    state["spread"] = np.maximum(spread + gain * (np.minimum(surprise * surprise, 12.0 * spread) - spread), 0.02)
-    # after a silence the level may be another: running means begin anew as plain means
-    gains = np.maximum(_GAINS, 1.0 / state["resumed"][:, None])
-    state["means"] = means + gains * (followed[:, None] - means)
-    due = state["bucket"] % SOLVE_EVERY == 0
-    if due.any():
-        weights = np.linalg.solve(state["gram"][due], state["cross"][due][..., None])[..., 0]
-        state["weights"][due] = weights
-        state["signature"][due] = 1.0 - (_RESPONSE * weights[:, None, :]).sum(2)
-
-
 def estimate(state: State, row: int, sign: float) -> float:
     """Return the most likely size, in logits, of the fall (`sign` -1) or rise (+1) in one row."""
-    power = np.maximum(state["power"][row], 1e-9)
+    power = np.maximum(state["power"][row].astype(np.float64), 1e-9)
     pull = np.maximum(sign * state["pull"][row], 0.0)
     best = int((pull * pull / power * (state["age"][row] >= 0)).argmax())
     return float(sign * pull[best] / power[best])

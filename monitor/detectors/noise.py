@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from monitor.detectors import base
+
 if TYPE_CHECKING:
     from monitor.detectors.base import Bools, Floats, State
 
@@ -18,13 +20,12 @@ PRIOR_SPREAD = 40.0
 PRIOR_BUCKETS = 5.0
 MEMORY_BUCKETS = 3000.0
 WINSOR = 10.0
-MIN_SPREAD = 1.0
+LEAST_SPREAD = 1.0
+LEVEL_FLOOR = 0.004
+FLOORS = np.array([LEVEL_FLOOR] + [5e-4] * (base.POSITIONS - 1))
 _EPS = 1e-9
 
-
-def dtype(channels: int) -> np.dtype[np.void]:
-    """Return the columns for `channels` scores."""
-    return np.dtype([("spread", "f8", channels), ("seen", "f8", channels)])
+DTYPE = np.dtype([("spread", "f8", base.POSITIONS), ("seen", "f8", base.POSITIONS)])
 
 
 def allocate(state: State) -> None:
@@ -32,17 +33,16 @@ def allocate(state: State) -> None:
     state["spread"] = PRIOR_SPREAD
 
 
-def variance(state: State, information: Floats, floor: float) -> Floats:
-    """Return the variance [B, C] of scores with the given information."""
-    result: Floats = state["spread"] / np.maximum(information, _EPS) + floor
+def variance(state: State, information: Floats) -> Floats:
+    """Return the variance [B, 8] of scores with the given information."""
+    result: Floats = state["spread"] / np.maximum(information, _EPS) + FLOORS
     return result
 
 
-def learn(state: State, score: Floats, information: Floats, floor: float, use: Bools) -> None:
-    """Learn from the scores [B, C] where `use`; outliers count as `WINSOR` variances."""
+def learn(state: State, score: Floats, information: Floats, use: Bools) -> None:
+    """Learn from the scores [B, 8] where `use`; outliers count as `WINSOR` variances."""
     spread = state["spread"]
-    sample = np.maximum(np.minimum((score * score - floor) * information, WINSOR * spread), 0.0)
+    sample = base.clip((score * score - FLOORS) * information, 0.0, WINSOR * spread)
     seen = np.minimum(state["seen"] + use, MEMORY_BUCKETS)
     state["seen"] = seen
-    gain = use / (PRIOR_BUCKETS + seen)
-    state["spread"] = np.maximum(spread + gain * (sample - spread), MIN_SPREAD)
+    state["spread"] = np.maximum(spread + use * (sample - spread) / (PRIOR_BUCKETS + seen), LEAST_SPREAD)

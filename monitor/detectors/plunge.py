@@ -1,4 +1,4 @@
-"""`plunge`: acceptance fell far and at once (likelihood of the counts of single scrapes, two at least)."""
+"""`plunge`: acceptance fell far and at once (likelihood of the counts of single intervals, two at least)."""
 
 from __future__ import annotations
 
@@ -6,63 +6,80 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.detectors import base
+from monitor.detectors import base, noise, reference
 
 if TYPE_CHECKING:
     from monitor.detectors.base import Bools, Floats, State
+    from monitor.detectors.evidence import Trials
 
 NAME = "plunge"
 
-SIZES = np.array([1.0, 2.2])
+SIZE = 2.2
 DEAD_BAND = 0.30
-SHARES = np.array([[0.010, 0.04, 0.5], [0.045, 0.18, 0.5]])
-LEAST_SHARE = -0.5
+DOUBT_ERRORS = 1.5
+EXTRA_NATS = 0.5
+SHARE, LEAST_SHARE, LARGEST_SHARE = 0.045, 0.18, 0.5
+LARGEST_LOSS = -0.5
+STRONG, STRENGTH_GAIN = 0.15, 0.4
 LEAST_SECONDS = 20.0
 LEAST_BUCKETS = 3
 LEAST_DRAFTS = 500.0
 
-DTYPE = np.dtype([("sums", "f8", len(SIZES)), ("since", "f8", len(SIZES))])
+DTYPE = np.dtype([("sum", "f8"), ("since", "f8"), ("strength", "f8")])
 
 
 def restart(state: State) -> None:
-    """Forget the sums."""
-    state["sums"] = 0.0
+    """Forget the sum."""
+    state["sum"] = 0.0
+
+
+def ready(baseline: State, trials: Trials) -> Bools:
+    """Return the rows [B] whose baseline is known well enough to tell a plunge."""
+    result: Bools = (
+        (trials.drafts > 0.0)
+        & (baseline["sums"][:, base.DRAFTS] >= LEAST_DRAFTS)
+        & (baseline["buckets"] >= LEAST_BUCKETS)
+        & (trials.at - baseline["began_at"] >= LEAST_SECONDS)
+    )
+    return result
 
 
 def step(
-    plan: base.Plan,
-    state: State,
-    trials: Floats,
-    successes: Floats,
-    rate: Floats,
-    local: Floats,
-    spread: Floats,
-    floor: float,
-    uncertainty: Floats,
-    began_at: Floats,
-    on: Bools,
-) -> tuple[Floats, Floats]:
-    """Return (score [B] in units of the limit, when the fall began [B]).
+    plan: base.Plan, state: State, trials: Trials, baseline: State, spread: Floats, local: Floats
+) -> Floats:
+    """Return the score [B] in units of the limit.
 
-    trials, successes, rate [B, 8] (0 trials where a position is not known); spread [B]: variance of the
-    level over binomial variance; uncertainty [B]: variance of the baseline's level.
+    spread [B]: variance of the level over binomial variance; local [B]: where the level stood lately.
     """
-    band = DEAD_BAND + 1.5 * np.sqrt(uncertainty)
+    rate, known = baseline["rate"], reference.known(baseline)
+    tried = trials.sums[:, base.TRIALS] * known
+    won = trials.sums[:, base.SUCCESSES] * known
+    doubt = spread / np.maximum(baseline["information"][:, 0], 1.0)
+    band = DEAD_BAND + DOUBT_ERRORS * np.sqrt(doubt)
     unharmed = rate / (1.0 - rate) * np.exp(local - band)[:, None]
-    fallen = unharmed[:, None, :] * np.exp(-SIZES)[:, None]
-    lost = np.log((1.0 + unharmed[:, None, :]) / (1.0 + fallen))
-    reach = np.cumprod(np.concatenate([trials[:, :1], rate[:, :-1]], 1), 1)
-    information = (reach * rate * (1.0 - rate) * (trials > 0.0)).sum(1)
-    dispersion = np.maximum(spread + floor * information, 1.0)
-    nats = (trials[:, None, :] * lost).sum(2) - SIZES * successes.sum(1)[:, None]
-    limits = base.nats(plan) + base.PLUNGE_SHARE
-    variance = dispersion / np.maximum(information, 1e-9)
-    share = np.clip(SHARES[:, 0] / variance[:, None], SHARES[:, 1], SHARES[:, 2])
-    gain = np.clip(nats / dispersion[:, None], LEAST_SHARE * limits, share * limits + 0.01)
-    old = state["sums"]
-    new = np.where(on[:, None], np.maximum(old + gain, 0.0), old)
-    since = np.where((old <= 0.0) & (new > 0.0), began_at[:, None], state["since"])
-    state["sums"], state["since"] = new, since
-    best = new.argmax(1)
-    row = np.arange(len(best))
-    return np.where(on, new[row, best] / limits, 0.0), since[row, best]
+    fallen = unharmed * np.exp(-SIZE)
+    lost = np.log((1.0 + unharmed) / (1.0 + fallen))
+    nats = (tried * lost).sum(1) - SIZE * won.sum(1)
+    on = ready(baseline, trials)
+    old = state["sum"]
+    if not (on & ((nats > 0.0) | (old > 0.0))).any():
+        return np.zeros(len(nats))
+    # the requests behind the interval are told by its drafts, not by the few trials a collapse leaves
+    reach = np.cumprod(np.concatenate([tried[:, :1], rate[:, :-1]], 1), 1)
+    information = np.maximum((reach * rate * (1.0 - rate) * (tried > 0.0)).sum(1), 1e-9)
+    dispersion = np.maximum(spread + noise.LEVEL_FLOOR * information, 1.0)
+    limit = base.nats(plan) + EXTRA_NATS
+    share = base.clip(SHARE * information / dispersion, LEAST_SHARE, LARGEST_SHARE)
+    new = old + base.clip(nats / dispersion, LARGEST_LOSS * limit, share * limit + 0.01)
+    new = np.where(on, np.maximum(new, 0.0), old)
+    # it began when intervals first looked like the fall itself, and not like something halfway
+    fall = (tried * (lost - SIZE * fallen / (1.0 + fallen))).sum(1)
+    likeness = base.clip(nats / np.maximum(fall, 1e-9), 0.0, 1.0)
+    before = state["strength"] * (old > 0.0)
+    strength = np.where(on, before + STRENGTH_GAIN * (likeness - before), state["strength"])
+    began = np.where(likeness < STRONG, trials.at, trials.began_at)
+    state["since"] = np.where(on & ((before < STRONG) | (strength < STRONG)), began, state["since"])
+    state["strength"] = strength
+    state["sum"] = new
+    result: Floats = np.where(on, new / limit, 0.0)
+    return result

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.detectors import base
+from monitor.detectors import base, scores
 
 if TYPE_CHECKING:
-    from monitor.detectors.base import Bools, Floats, Ints, State
+    from monitor.detectors.base import Bools, Floats, State
+    from monitor.detectors.evidence import Trials
 
 MEMORY_SECONDS = 30 * 3600.0
 LOCAL_SECONDS = 3600.0
@@ -23,96 +24,124 @@ QUARANTINE_SHARE = 0.3
 LONGEST_QUARANTINE_SECONDS = 4500.0
 START_DRAFTS = 500.0
 KNOWN_TRIALS = 300.0
-LONGEST_STEP_SECONDS = 4500.0
 LOWEST, HIGHEST = 0.004, 0.996
 
-_SUMS = [
-    ("trials", "f8", base.POSITIONS),
-    ("successes", "f8", base.POSITIONS),
-    ("drafts", "f8"),
-    ("accepted", "f8"),
-]
 DTYPE = np.dtype(
     [
-        *_SUMS,
-        ("fresh", np.dtype(_SUMS)),
+        ("sums", "f8", base.NUM_SUMS),
+        ("fresh", "f8", base.NUM_SUMS),
+        ("aged", "f8", base.NUM_SUMS),
+        ("local", "f8", base.NUM_SUMS),
         ("fresh_since", "f8"),
-        ("aged", np.dtype(_SUMS)),
-        ("local", np.dtype(_SUMS)),
         ("began_at", "f8"),
+        ("life_began_at", "f8"),
+        ("relocate", "f8"),
         ("buckets", "f8"),
         ("drafted", "f8"),
         ("single", "f8"),
+        # of the sums above, kept because they change rarely and are asked for at every step
+        ("rate", "f8", base.POSITIONS),
+        ("information", "f8", base.POSITIONS),
+        ("mal", "f8"),
     ],
 )
-_SUM_NAMES = ("trials", "successes", "drafts", "accepted")
 _INDEX = np.arange(base.POSITIONS)
 
 
-def rates(state: State) -> Floats:
-    """Return the baseline's conditional acceptance [B, 8]; one half where a position was never tried."""
-    trials = state["trials"]
-    result: Floats = np.clip((state["successes"] + 0.5) / (trials + 1.0), LOWEST, HIGHEST)
+def allocate(state: State) -> None:
+    """Set fresh rows to a baseline that knows nothing."""
+    state["rate"] = 0.5
+    state["mal"] = np.nan
+
+
+def known(state: State) -> Bools:
+    """Return the positions [B, 8] that have a baseline."""
+    result: Bools = state["sums"][:, base.TRIALS] >= KNOWN_TRIALS
     return result
 
 
-def expected_accepted(rate: Floats, drafted: Floats, longest: Floats, single: Bools) -> Floats:
-    """Return the accepted tokens a draft [B] that the conditional acceptances promise for `drafted` positions.
+def expected_accepted(rate: Floats, drafted: Floats, single: Bools) -> Floats:
+    """Return the accepted tokens a draft [B] that conditional acceptances promise for `drafted` positions.
 
-    The eighth rate stands for all positions from the eighth on, up to `longest`.
+    The eighth rate stands for all positions from the eighth on.
     """
     reach = np.cumprod(rate, axis=1)
-    inside = _INDEX < np.minimum(drafted, base.POSITIONS)[:, None]
-    total = np.where(inside, reach, 0.0).sum(1)
-    more = np.maximum(longest - base.POSITIONS, 0.0)
+    inside = np.minimum(drafted, base.POSITIONS)[:, None] > _INDEX
     last = rate[:, -1]
+    more = np.maximum(drafted - base.POSITIONS, 0.0)
     tail = reach[:, -1] * last * (1.0 - last**more) / (1.0 - last)
-    total = total + np.where(drafted >= base.POSITIONS, tail, 0.0)
-    result: Floats = np.where(single, rate[:, 0] / (1.0 - rate[:, 0]), total)
+    result: Floats = np.where(single, rate[:, 0] / (1.0 - rate[:, 0]), (reach * inside).sum(1) + tail)
     return result
 
 
-def mean_length(state: State, rate: Floats) -> Floats:
-    """Return the mean acceptance length [B] of the baseline, NaN before there is one."""
-    drafted = state["drafted"]
-    mal = 1.0 + expected_accepted(rate, drafted, drafted, state["single"] > 0.0)
-    result: Floats = np.where(state["drafts"] > 0.0, mal, np.nan)
-    return result
+def derive(state: State) -> None:
+    """Bring what is kept of the sums up to date."""
+    sums = state["sums"]
+    trials = sums[:, base.TRIALS]
+    rate = base.clip((sums[:, base.SUCCESSES] + 0.5) / (trials + 1.0), LOWEST, HIGHEST)
+    found = scores.against(sums, rate, known(state))
+    state["rate"] = rate
+    state["information"] = found.information
+    mal = 1.0 + expected_accepted(rate, state["drafted"], state["single"] > 0.0)
+    state["mal"] = np.where(sums[:, base.DRAFTS] > 0.0, mal, np.nan)
 
 
-def add(state: State, bucket: State, at: Floats, weight: Floats, calm: Bools, frozen: Bools) -> None:
+def add(state: State, bucket: State, trials: Trials, rows: base.Indices, weight: Floats, calm: Bools) -> None:
     """Take full buckets into quarantine, and let the baseline have what was long enough in it.
 
     The quarantine has two rooms: when the fresh one is as old as the quarantine is long, what is in the
-    aged one joins the baseline and the fresh one becomes the aged one. A stream's first hour has a shorter
+    aged one joins the baseline and the fresh one becomes the aged one. A young stream has a shorter
     quarantine, its first drafts none. A stream that is never calm waits an hour and joins all the same.
     """
-    starting = state["drafts"] < START_DRAFTS
-    state["began_at"] = np.where(state["buckets"] > 0.0, state["began_at"], bucket["began_at"])
-    state["buckets"] += ~frozen
-    fresh, aged, local = state["fresh"], state["aged"], state["local"]
-    since = np.where(fresh["drafts"] > 0.0, state["fresh_since"], bucket["began_at"])
+    at, began = trials.at[rows], bucket["began_at"]
+    starting = state["sums"][:, base.DRAFTS] < START_DRAFTS
+    first = state["buckets"] == 0.0
+    state["began_at"] = np.where(first, began, state["began_at"])
+    life = np.where(first, began, state["life_began_at"])
+    state["life_began_at"] = life
+    state["buckets"] += 1.0
+    fresh = state["fresh"]
+    since = np.where(fresh[:, base.DRAFTS] > 0.0, state["fresh_since"], began)
     state["fresh_since"] = since
-    weight = np.where(frozen, 0.0, np.where(starting, 1.0, weight))
+    fresh += bucket["sums"] * np.where(starting, 1.0, weight)[:, None]
     age = at - since
-    least = np.clip(QUARANTINE_SHARE * (at - state["began_at"]), LEAST_QUARANTINE_SECONDS, QUARANTINE_SECONDS)
-    ripe = ((age >= least) & calm) | (age > LONGEST_QUARANTINE_SECONDS) | starting
-    join = ripe & ~frozen
-    step = np.where(join, np.clip(age, 0.0, LONGEST_STEP_SECONDS), 0.0)
-    fade, fade_local = np.exp(-step / MEMORY_SECONDS), np.exp(-step / LOCAL_SECONDS)
-    for name in _SUM_NAMES:
-        wide = (slice(None), None) if name in ("trials", "successes") else slice(None)
-        taken = fresh[name] + bucket[name] * weight[wide]
-        joining = np.where(join[wide], aged[name] + taken * starting[wide], 0.0)
-        state[name] = state[name] * fade[wide] + joining
-        local[name] = local[name] * fade_local[wide] + joining
-        aged[name] = np.where(join[wide], taken * ~starting[wide], aged[name])
-        fresh[name] = np.where(join[wide], 0.0, taken)
+    least = base.clip(QUARANTINE_SHARE * (at - life), LEAST_QUARANTINE_SECONDS, QUARANTINE_SECONDS)
+    join = (calm & (age >= least)) | (age > LONGEST_QUARANTINE_SECONDS) | starting
+    drafted = trials.drafted[rows]
+    changed = np.flatnonzero(join | (drafted != state["drafted"]))
+    state["drafted"], state["single"] = drafted, trials.single[rows]
+    if len(changed):
+        part = state[changed]
+        _join(part, join[changed], starting[changed], np.minimum(age[changed], LONGEST_QUARANTINE_SECONDS))
+        derive(part)
+        state[changed] = part
 
 
-def forget(state: State, positions_kept: Ints) -> None:
+def _join(state: State, join: Bools, starting: Bools, step: Floats) -> None:
+    """Move the aged room into the baseline where `join`, and the fresh room into the aged one."""
+    one, now = join[:, None], starting[:, None]
+    fresh, aged, local = state["fresh"], state["aged"], state["local"]
+    joining = aged + fresh * now
+    came = joining[:, base.DRAFTS] > 0.0
+    faded = np.exp(-step / LOCAL_SECONDS) * ~((state["relocate"] > 0.0) & came)
+    state["sums"] = np.where(
+        one, state["sums"] * np.exp(-step / MEMORY_SECONDS)[:, None] + joining, state["sums"]
+    )
+    state["local"] = np.where(one, local * faded[:, None] + joining, local)
+    state["relocate"] = np.where(join & came, 0.0, state["relocate"])
+    state["aged"] = np.where(one, fresh * ~now, aged)
+    state["fresh"] = np.where(one, 0.0, fresh)
+
+
+def restart(state: State, at: Floats) -> None:
+    """Begin another life of the engine: the baseline goes on, the level of the last hour is learnt anew."""
+    state["life_began_at"] = at
+    state["relocate"] = 1.0
+
+
+def forget(state: State, positions_kept: Floats) -> None:
     """Drop the baseline of the positions from `positions_kept` [B] on: another k made them incomparable."""
-    drop = positions_kept[:, None] <= _INDEX
-    for part in (state, state["fresh"], state["aged"], state["local"]):
-        part["trials"] = np.where(drop, 0.0, part["trials"])
-        part["successes"] = np.where(drop, 0.0, part["successes"])
+    keep = np.concatenate([positions_kept[:, None] > _INDEX] * 2 + [np.ones((len(state), 2), bool)], 1)
+    for name in ("sums", "fresh", "aged", "local"):
+        state[name] *= keep
+    derive(state)

@@ -20,50 +20,47 @@ if TYPE_CHECKING:
 LEAST_RATE = 0.01
 LEAST_INFORMATION = 3.0
 _EPS = 1e-9
+_P = base.POSITIONS
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """level, level_information [B]; contrast, contrast_information [B, 7], 0 where there is no evidence.
+    """shift, information [B, 8]: the level's first, then of the contrasts s = 1 … 7; 0 without evidence."""
 
-    prefix, suffix [B, 7]: the two shifts whose difference contrast s-1 is (positions before s, from s on).
-    """
-
-    level: Floats
-    level_information: Floats
-    contrast: Floats
-    contrast_information: Floats
-    prefix: Floats
-    suffix: Floats
+    shift: Floats
+    information: Floats
 
 
-def against(trials: Floats, successes: Floats, rate: Floats, known: Bools) -> Scores:
-    """Return the scores of trials [B, 8] against the rates [B, 8] of the `known` positions."""
-    information = np.where(known, trials * rate * (1.0 - rate), 0.0)
-    residual = np.where(known, successes - trials * rate, 0.0)
-    sums = np.cumsum(np.stack([residual, information, information * rate], 1), 2)
-    total = sums[:, :, -1:]
+def against(sums: Floats, rate: Floats, known: Bools) -> Scores:
+    """Return the scores of sums [B, 18] against the rates [B, 8] of the `known` positions."""
+    trials = sums[:, base.TRIALS] * known
+    expected = trials * rate
+    terms = np.empty((len(sums), 3, _P))
+    terms[:, 0] = sums[:, base.SUCCESSES] * known - expected
+    terms[:, 1] = expected * (1.0 - rate)
+    terms[:, 2] = terms[:, 1] * rate
+    running = np.cumsum(terms, 2)
     # one column for all positions, then what lies before each later position, then what lies from it on
-    parts = np.concatenate([total, sums[:, :, :-1], total - sums[:, :, :-1]], 2)
+    parts = np.empty((len(sums), 3, 2 * _P - 1))
+    parts[:, :, 0] = running[:, :, -1]
+    parts[:, :, 1:_P] = running[:, :, :-1]
+    parts[:, :, _P:] = running[:, :, -1:] - running[:, :, :-1]
     weight = np.maximum(parts[:, 1], _EPS)
-    shift = _logit_shift(parts[:, 0] / weight, parts[:, 2] / weight)
-    early, late = parts[:, 1, 1 : base.POSITIONS], parts[:, 1, base.POSITIONS :]
-    prefix, suffix = shift[:, 1 : base.POSITIONS], shift[:, base.POSITIONS :]
-    usable = (early > LEAST_INFORMATION) & (late > LEAST_INFORMATION)
-    return Scores(
-        level=shift[:, 0],
-        level_information=total[:, 1, 0],
-        contrast=np.where(usable, suffix - prefix, 0.0),
-        contrast_information=np.where(usable, early * late / np.maximum(total[:, 1], _EPS), 0.0),
-        prefix=prefix,
-        suffix=suffix,
-    )
+    moved = _logit_shift(parts[:, 0] / weight, parts[:, 2] / weight)
+    early, late, total = parts[:, 1, 1:_P], parts[:, 1, _P:], parts[:, 1, :1]
+    usable = np.minimum(early, late) > LEAST_INFORMATION
+    shift, information = np.empty((len(sums), _P)), np.empty((len(sums), _P))
+    shift[:, 0] = moved[:, 0]
+    shift[:, 1:] = (moved[:, _P:] - moved[:, 1:_P]) * usable
+    information[:, 0] = total[:, 0]
+    information[:, 1:] = early * late / np.maximum(total, _EPS) * usable
+    return Scores(shift, information)
 
 
 def _logit_shift(slope: Floats, rate: Floats) -> Floats:
-    """Return the shift in logit whose first-order term is `slope`: requests scatter evenly in logits, not in rates."""
-    rate = np.clip(rate, LEAST_RATE, 1.0 - LEAST_RATE)
-    odds = rate / (1.0 - rate)
-    moved = np.clip(rate + rate * (1.0 - rate) * slope, LEAST_RATE, 1.0 - LEAST_RATE)
-    result: Floats = np.log(moved / ((1.0 - moved) * odds))
+    """Return the shift in logit whose first-order term is `slope`: requests scatter evenly in logits only."""
+    rate = base.clip(rate, LEAST_RATE, 1.0 - LEAST_RATE)
+    rest = 1.0 - rate
+    moved = base.clip(rate + rate * rest * slope, LEAST_RATE, 1.0 - LEAST_RATE)
+    result: Floats = np.log(moved * rest / ((1.0 - moved) * rate))
     return result

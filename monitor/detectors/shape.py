@@ -9,23 +9,27 @@ import numpy as np
 from monitor.detectors import base
 
 if TYPE_CHECKING:
-    from monitor.detectors.base import Bools, Floats, State
+    from monitor.detectors.base import Bools, Bucket, Floats, State
 
 NAME = "shape"
 
 CONTRASTS = base.POSITIONS - 1
 SIZES = np.array([0.25, 0.7, 2.0])
 DEAD_BAND = 0.08
-FLOOR = 5e-4
+SETTLING, SETTLING_SECONDS = 2.0, 3 * 3600.0
+DOUBT_ERRORS = 1.5
+EXTRA_NATS = 3.0
 EXCURSION = 2.0
-EXCURSION_PRIOR = 12.0
-EXCURSION_MEMORY = 300.0
-EXCURSION_LARGEST = 12.0
+EXCURSIONS_PRIOR = 12.0
+EXCURSIONS_MEMORY = 300.0
+LARGEST_EXCESS = 12.0
 STEEPEST_TAIL = 2.5
-CALM = 0.3
-LEAST_SHARE = -0.3
+SHARE, LEAST_SHARE, LARGEST_SHARE = 0.012, 0.05, 0.5
+LARGEST_LOSS = -0.3
 CORRELATION_PRIOR = 30.0
 CORRELATION_MEMORY = 3000.0
+LARGEST_CORRELATION = 0.85
+WINSOR_ERRORS = 4.0
 
 _BANK = (CONTRASTS, 2, len(SIZES))
 DTYPE = np.dtype(
@@ -47,8 +51,8 @@ def allocate(state: State) -> None:
     """Set fresh rows to what is assumed before anything was learnt."""
     state["product"] = 0.2 * CORRELATION_PRIOR
     state["square"] = CORRELATION_PRIOR
-    state["excursions"] = EXCURSION_PRIOR
-    state["excess"] = EXCURSION_PRIOR
+    state["excursions"] = EXCURSIONS_PRIOR
+    state["excess"] = EXCURSIONS_PRIOR
 
 
 def restart(state: State) -> None:
@@ -57,69 +61,74 @@ def restart(state: State) -> None:
     state["peak"] = 0.0
 
 
-def limit(state: State, plan: base.Plan) -> Floats:
+def limits(plan: base.Plan, state: State) -> Floats:
     """Return the decision limit [B, 7, 2] in nats for falls and rises of each contrast."""
-    nats = base.nats(plan) + base.SHAPE_SHARE
-    tail = np.clip(state["excess"] / state["excursions"], 1.0, STEEPEST_TAIL)
+    nats = base.nats(plan) + EXTRA_NATS
+    tail = base.clip(state["excess"] / state["excursions"], 1.0, STEEPEST_TAIL)
     result: Floats = EXCURSION + (nats - EXCURSION) * tail
     return result
 
 
-def step(
-    plan: base.Plan,
-    state: State,
-    contrast: Floats,
-    variance: Floats,
-    uncertainty: Floats,
-    began_at: Floats,
-    age: Floats,
-    on: Bools,
-) -> Floats:
-    """Return the scores [B, 7, 2] of full buckets, falls first, in units of the limit.
+def step(plan: base.Plan, state: State, bucket: Bucket, baseline: State, spread: Floats, on: Bools) -> Floats:
+    """Return the scores [B, 14] of full buckets: fall and rise of each contrast, in units of the limit.
 
-    contrast [B, 7], variance [B, 8] (the level's first) of the bucket; uncertainty [B, 7]: variance of the baseline's own contrast.
+    spread [B, 8]: variance of the scores over binomial variance, which also tells how well the baseline
+    knows its own contrasts; rows alarm where `on`.
     """
-    correlation = np.clip(state["product"] / state["square"], 0.0, 0.85)
-    inflated = variance[:, 1:] * (1.0 + correlation) / (1.0 - correlation)
-    band = DEAD_BAND * (1.0 + np.exp(-age / 5400.0))[:, None] + 1.5 * np.sqrt(uncertainty)
-    limits = limit(state, plan)
-    share = np.clip(0.014 / variance[:, :1], 0.07, 0.5)[:, None]
-    beyond = np.stack([-contrast - band, contrast - band], 2)[..., None]
-    gain = (SIZES * beyond - 0.5 * SIZES * SIZES) / inflated[..., None, None]
-    wide = limits[..., None]
-    gain = np.clip(gain, LEAST_SHARE * wide, share[..., None] * wide + 0.01)
+    contrast = bucket.score[:, 1:]
+    doubt = spread[:, 1:] / np.maximum(baseline["information"][:, 1:], 1.0)
+    settling = DEAD_BAND * (1.0 + SETTLING * np.exp(-bucket.age / SETTLING_SECONDS))
+    beyond = np.abs(contrast) - settling[:, None] - DOUBT_ERRORS * np.sqrt(doubt)
+    watched = on[:, None] & bucket.usable[:, 1:]
     old = state["sums"]
-    new = np.where(on[..., None, None], np.maximum(old + gain, 0.0), old)
-    epoch = np.where(state["epoch"] > 0.0, state["epoch"], began_at)
-    state["epoch"] = epoch
-    since = (began_at - epoch)[:, None, None, None]
+    if not ((watched & (beyond > 0.0)).any() or old.any() or state["peak"].any()):
+        return np.zeros((len(contrast), 2 * CONTRASTS))
+    correlation = base.clip(state["product"] / state["square"], 0.0, LARGEST_CORRELATION)
+    variance = bucket.variance[:, 1:] * (1.0 + correlation) / (1.0 - correlation)
+    limit = limits(plan, state)
+    share = base.clip(SHARE / bucket.variance[:, :1], LEAST_SHARE, LARGEST_SHARE)[:, None]
+    # on the other side of the dead band lies what speaks against a change
+    inward = 2.0 * np.abs(contrast)
+    sides = np.stack([beyond - inward * (contrast > 0.0), beyond - inward * (contrast < 0.0)], 2)[..., None]
+    gain = (SIZES * sides - 0.5 * SIZES * SIZES) / variance[..., None, None]
+    gain = base.clip(gain, LARGEST_LOSS * limit[..., None], (share * limit)[..., None] + 0.01)
+    new = np.where(watched[..., None, None], np.maximum(old + gain, 0.0), old)
+    epoch = np.where(state["epoch"] > 0.0, state["epoch"], bucket.began_at)
+    since = (bucket.began_at - epoch)[:, None, None, None]
     state["since"] = np.where((old <= 0.0) & (new > 0.0), since, state["since"])
-    state["sums"] = new
+    state["sums"], state["epoch"] = new, epoch
     top = new.max(3)
-    _excursions(state, top, on)
-    ratio: Floats = np.where(on[..., None], top / limits, 0.0)
+    _excursions(state, top, watched)
+    ratio: Floats = (top / limit * watched[..., None]).reshape(len(contrast), -1)
     return ratio
 
 
-def _excursions(state: State, top: Floats, on: Bools) -> None:
-    peak = state["peak"]
-    over = (top <= 0.0) & (peak > EXCURSION) & on[..., None]
-    fade = np.where(over & (state["excursions"] > EXCURSION_MEMORY), 1.0 - 1.0 / EXCURSION_MEMORY, 1.0)
-    state["excursions"] = (state["excursions"] + over) * fade
-    state["excess"] = (state["excess"] + over * np.minimum(peak - EXCURSION, EXCURSION_LARGEST)) * fade
-    state["peak"] = np.where(top <= 0.0, 0.0, np.maximum(peak, top))
+def _excursions(state: State, top: Floats, watched: Bools) -> None:
+    """Learn how steeply the tail of each sum falls from the peaks of its excursions."""
+    peak, low = state["peak"], top <= 0.0
+    over = low & (peak > EXCURSION) & watched[..., None]
+    if over.any():
+        fade = np.where(over & (state["excursions"] > EXCURSIONS_MEMORY), 1.0 - 1.0 / EXCURSIONS_MEMORY, 1.0)
+        state["excursions"] = (state["excursions"] + over) * fade
+        state["excess"] = (state["excess"] + over * np.minimum(peak - EXCURSION, LARGEST_EXCESS)) * fade
+    state["peak"] = np.maximum(peak, top) * ~low
 
 
-def learn(state: State, contrast: Floats, variance: Floats, use: Bools) -> None:
-    """Learn how a contrast follows its last value from calm buckets."""
-    scaled = np.clip(contrast / np.sqrt(variance), -4.0, 4.0)
-    fade = np.where(use, 1.0 - 1.0 / CORRELATION_MEMORY, 1.0)
-    state["product"] = state["product"] * fade + use * scaled * state["last"]
-    state["square"] = state["square"] * fade + use * scaled * scaled
+def learn(state: State, bucket: Bucket, use: Bools) -> None:
+    """Learn how a contrast follows its last value from calm buckets (`use` [B, 8])."""
+    use = use[:, 1:]
+    scaled = (
+        base.clip(bucket.score[:, 1:] / np.sqrt(bucket.variance[:, 1:]), -WINSOR_ERRORS, WINSOR_ERRORS) * use
+    )
+    fade = 1.0 - use / CORRELATION_MEMORY
+    state["product"] = state["product"] * fade + scaled * state["last"]
+    state["square"] = state["square"] * fade + scaled * scaled
     state["last"] = np.where(use, scaled, state["last"])
 
 
-def since(state: State, row: int, contrast: int, direction: int) -> float:
-    """Return when the excursion of one contrast began, unix seconds."""
-    best = int(state["sums"][row, contrast, direction].argmax())
-    return float(state["epoch"][row] + state["since"][row, contrast, direction, best])
+def since(state: State, row: int, which: int) -> float:
+    """Return when the excursion of one of the 14 scores began, unix seconds."""
+    sums = state["sums"][row].reshape(2 * CONTRASTS, -1)[which]
+    return float(
+        state["epoch"][row] + state["since"][row].reshape(2 * CONTRASTS, -1)[which, int(sums.argmax())]
+    )

@@ -6,48 +6,48 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.detectors import base, scores
+from monitor.detectors import base, evidence, reference, scores
 
 if TYPE_CHECKING:
-    from monitor.detectors.base import Bools, Floats, Ints, State
+    from monitor.detectors.base import Bools, Floats, State
 
 NAME = "trend"
 
 BLOCK_SECONDS = 290.0
-STALE_SECONDS = 3600.0
 START_BLOCKS = 6
 WINDOWS = np.array([900.0, 2700.0, 9000.0])
 DAY = 86400.0
-HARMONICS = np.array([1.0, 2.0])
 PRIOR_SD = np.array([0.5, 0.25, 0.25, 0.06, 0.06])
 DAILY_SD = np.array([0.03, 0.02, 0.02, 0.01, 0.01])
 WANDER_SECONDS = 7200.0
 WANDER_PRIOR = 0.07**2
+WANDER_LEAST = 0.035**2
+WANDER_BLOCKS = 144.0
+WANDER_MEMORY = 1440.0
+SPREAD_PRIOR = 120.0
+SPREAD_BLOCKS = 6.0
+SPREAD_MEMORY = 600.0
+WINSOR = 10.0
+LEAST_SHARE_VARIANCE = 0.002
 UNKNOWN_SHARE = 0.5
 NOISE_SHARE = 1.3
-WANDER_LEAST = 0.035**2
-LARGEST_NOISE = 0.12**2
-WANDER_PRIOR_BLOCKS = 144.0
-WANDER_MEMORY_BLOCKS = 1440.0
-SPREAD_PRIOR = 120.0
-SPREAD_PRIOR_BLOCKS = 6.0
-SPREAD_MEMORY_BLOCKS = 600.0
-LEAST_SHARE_VARIANCE = 0.002
+LARGEST_NOISE = 0.09**2
+LARGEST_SCORE = 1.5
+EXTRA_NATS = -7.0
 CALM = 0.6
-LARGEST = 1.5
 
-_TERMS = 1 + 2 * len(HARMONICS)
 _SHRINK = 1.0 / (1.0 + WINDOWS / WANDER_SECONDS)
 _AUTOCORRELATION = 2.0 * WANDER_SECONDS / (BLOCK_SECONDS + 10.0)
+_TERMS = len(PRIOR_SD)
+_DAILY = np.diag(DAILY_SD**2)
 
 DTYPE = np.dtype(
     [
-        ("trials", "f8", base.POSITIONS),
-        ("successes", "f8", base.POSITIONS),
+        ("sums", "f8", base.NUM_SUMS),
         ("began_at", "f8"),
         ("rate", "f8", base.POSITIONS),
         ("theta", "f8", _TERMS),
-        ("covariance", "f8", (_TERMS, _TERMS)),
+        ("covariance", "f4", (_TERMS, _TERMS)),
         ("blocks", "f8"),
         ("weight", "f8", len(WINDOWS)),
         ("sum", "f8", len(WINDOWS)),
@@ -58,7 +58,7 @@ DTYPE = np.dtype(
         ("spread", "f8"),
         ("wander", "f8"),
         ("shift", "f8"),
-        ("wanted", "f8"),
+        ("expected", "f8"),
         ("down_since", "f8"),
         ("up_since", "f8"),
     ],
@@ -73,112 +73,130 @@ def allocate(state: State) -> None:
 
 
 def restart(state: State) -> None:
-    """Forget the recent windows; the rhythm stays."""
-    for name in ("weight", "sum", "noise", "last_information"):
+    """Forget the recent windows and the block at hand; the rhythm stays."""
+    for name in ("sums", "weight", "sum", "noise", "last_information"):
         state[name] = 0.0
 
 
-def forget(state: State, positions_kept: Ints) -> None:
+def forget(state: State, positions_kept: Floats) -> None:
     """Drop the reference of the positions from `positions_kept` [B] on and the block at hand."""
-    state["rate"] = np.where(positions_kept[:, None] <= np.arange(base.POSITIONS), 0.0, state["rate"])
-    state["trials"] = 0.0
+    state["rate"] *= positions_kept[:, None] > np.arange(base.POSITIONS)
+    state["sums"] = 0.0
 
 
 def gather(state: State, bucket: State, at: Floats) -> Bools:
     """Add full buckets to their blocks of five minutes and return which of these are full."""
-    fresh = (state["trials"][:, 0] <= 0.0) | (bucket["began_at"] - state["began_at"] > STALE_SECONDS)
-    state["began_at"] = np.where(fresh, bucket["began_at"], state["began_at"])
-    for name in ("trials", "successes"):
-        state[name] = np.where(fresh[:, None], 0.0, state[name]) + bucket[name]
-    full: Bools = at - state["began_at"] >= BLOCK_SECONDS
+    sums, began = state["sums"], state["began_at"]
+    fresh = (sums[:, base.DRAFTS] <= 0.0) | (bucket["began_at"] - began > evidence.STALE_SECONDS)
+    began = np.where(fresh, bucket["began_at"], began)
+    state["began_at"] = began
+    sums *= ~fresh[:, None]
+    sums += bucket["sums"]
+    full: Bools = at - began >= BLOCK_SECONDS
     return full
 
 
-def step(plan: base.Plan, state: State, rate: Floats, known: Bools, at: Floats, on: Bools) -> base.Verdict:
-    """Return the verdict on full blocks; `rate` [B, 8] is the baseline the first block is measured against."""
-    reference = np.where(known & (state["rate"] <= 0.0), rate, state["rate"])
-    state["rate"] = reference
-    block = scores.against(state["trials"], state["successes"], reference, known)
-    score = np.clip(block.level, -LARGEST, LARGEST)
-    information = np.maximum(block.level_information, 1.0)
-    state["trials"] = 0.0
-    state["successes"] = 0.0
+def step(plan: base.Plan, state: State, baseline: State, at: Floats, on: Bools) -> base.Verdict:
+    """Return the verdict on full blocks; rows take part where `on`."""
+    known = reference.known(baseline)
+    state["rate"] = np.where(known & (state["rate"] <= 0.0), baseline["rate"], state["rate"])
+    block = scores.against(state["sums"], np.where(known, state["rate"], 0.5), known)
+    state["sums"] = 0.0
+    score = base.clip(block.shift[:, 0], -LARGEST_SCORE, LARGEST_SCORE)
+    information = np.maximum(block.information[:, 0], 1.0)
     terms = _terms(at - 0.5 * BLOCK_SECONDS)
-    residual = score - (terms * state["theta"]).sum(1)
-    spread = state["spread"]
-    noise = spread / information
-    lag = at - state["last_at"]
-    fade = np.exp(-np.maximum(lag, 0.0)[:, None] / WINDOWS)
+    state["expected"] = (terms * state["theta"]).sum(1)
+    residual = score - state["expected"]
+    spreading = (state["covariance"] * terms[:, None, :]).sum(2)
+    unknown = (spreading * terms).sum(1)
+    lag = np.maximum(at - state["last_at"], 0.0)
+    mean, error = _windows(state, residual, information, lag, on)
+    variance = NOISE_SHARE * error + state["wander"][:, None] * _SHRINK + UNKNOWN_SHARE * unknown[:, None]
+    z = mean / np.sqrt(variance) * (error < LARGEST_NOISE)
+    limit = np.sqrt(2.0 * (base.nats(plan) + EXTRA_NATS))
+    down, up = np.maximum(-z.min(1), 0.0) / limit, np.maximum(z.max(1), 0.0) / limit
+    row = np.arange(len(at))
+    state["shift"] = mean[row, np.where(down > up, z.argmin(1), z.argmax(1))]
+    _since(state, z[:, 0], at)
+    highest = np.maximum(down, up)
+    _learn_noise(state, residual, information, lag, on)
+    _learn_wander(state, mean[:, 1], error[:, 1], on & (highest < CALM))
+    _learn_rhythm(state, terms, spreading, residual, state["spread"] / information, on & (highest < 1.0))
+    state["last_at"], state["last"] = at, residual
+    state["last_information"] = information * on
+    state["blocks"] += on
+    active = on & (state["blocks"] > START_BLOCKS)
+    return base.Verdict(down * active, up * active, state["down_since"].copy(), state["up_since"].copy())
+
+
+def _windows(
+    state: State, residual: Floats, information: Floats, lag: Floats, on: Bools
+) -> tuple[Floats, Floats]:
+    """Return the mean residual [B, 3] of each window and its variance from few requests."""
+    noise = state["spread"] / information
+    fade = np.exp(-lag[:, None] / WINDOWS)
     share = (1.0 / (noise + LEAST_SHARE_VARIANCE))[:, None]
     weight = state["weight"] * fade + share
     total = state["sum"] * fade + share * residual[:, None]
     squares = state["noise"] * fade * fade + share * share * noise[:, None]
-    spreading = (state["covariance"] * terms[:, None, :]).sum(2)
-    unknown = (spreading * terms).sum(1)
-    mean = total / weight
-    variance = NOISE_SHARE * squares / (weight * weight) + state["wander"][:, None] * _SHRINK + UNKNOWN_SHARE * unknown[:, None]
-    z = np.where(squares < LARGEST_NOISE * weight * weight, mean / np.sqrt(variance), 0.0)
-    limit = np.sqrt(2.0 * (base.nats(plan) + base.TREND_SHARE))
-    down, up = np.maximum(-z.min(1), 0.0) / limit, np.maximum(z.max(1), 0.0) / limit
-    _since(state, z[:, 0], at)
-    row = np.arange(len(at))
-    state["shift"] = np.where(down > up, mean[row, z.argmin(1)], mean[row, z.argmax(1)])
-    state["wanted"] = score - residual
-    calm = on & (np.maximum(down, up) < CALM)
-    updating = on & (np.maximum(down, up) < 1.0)
-    state["weight"] = np.where(on[:, None], weight, state["weight"])
-    state["sum"] = np.where(on[:, None], total, state["sum"])
-    state["noise"] = np.where(on[:, None], squares, state["noise"])
-    # what two neighbours differ by is noise of few requests; what an hour keeps is wander
-    neighbours = on & (lag < 3.0 * BLOCK_SECONDS) & (state["last_information"] > 0.0)
-    both = 1.0 / information + 1.0 / np.maximum(state["last_information"], 1e-9)
-    change = (residual - state["last"]) ** 2 / np.where(neighbours, both, 1.0)
-    gain = neighbours / (SPREAD_PRIOR_BLOCKS + np.minimum(state["blocks"], SPREAD_MEMORY_BLOCKS))
-    state["spread"] = np.maximum(spread + gain * (np.minimum(change, 10.0 * spread) - spread), 1.0)
-    kept = mean[:, 1] ** 2 - squares[:, 1] / (weight[:, 1] ** 2)
-    kept = np.clip(kept / _SHRINK[1], 0.0, 9.0 * state["wander"])
-    gain = calm / (WANDER_PRIOR_BLOCKS + np.minimum(state["blocks"], WANDER_MEMORY_BLOCKS))
-    state["wander"] = np.maximum(state["wander"] + gain * (kept - state["wander"]), WANDER_LEAST)
-    _learn(state, terms, spreading, unknown, residual, noise, updating, lag)
-    state["last_at"] = at
-    state["last"] = residual
-    state["last_information"] = np.where(on, information, 0.0)
-    state["blocks"] += on
-    active = on & (state["blocks"] > START_BLOCKS)
-    return base.Verdict(
-        np.where(active, down, 0.0), np.where(active, up, 0.0), state["down_since"].copy(), state["up_since"].copy()
-    )
+    taking = on[:, None]
+    state["weight"] = np.where(taking, weight, state["weight"])
+    state["sum"] = np.where(taking, total, state["sum"])
+    state["noise"] = np.where(taking, squares, state["noise"])
+    return total / weight, squares / (weight * weight)
 
 
 def _terms(at: Floats) -> Floats:
-    angle = 2.0 * np.pi * (at % DAY)[:, None] / DAY * HARMONICS
-    return np.concatenate([np.ones((len(at), 1)), np.sin(angle[:, :1]), np.cos(angle[:, :1]), np.sin(angle[:, 1:]), np.cos(angle[:, 1:])], 1)
+    """Return the regressors [B, 5] of the daily rhythm: mean, first and second harmonic of the day (UTC)."""
+    angle = 2.0 * np.pi / DAY * (at % DAY)
+    return np.stack(
+        [np.ones(len(at)), np.sin(angle), np.cos(angle), np.sin(2.0 * angle), np.cos(2.0 * angle)], 1
+    )
 
 
 def _since(state: State, z: Floats, at: Floats) -> None:
     """Remember when the shortest window last was on the other side of one standard deviation."""
-    state["down_since"] = np.where((z > -1.0) | (state["down_since"] == 0.0), at - BLOCK_SECONDS, state["down_since"])
-    state["up_since"] = np.where((z < 1.0) | (state["up_since"] == 0.0), at - BLOCK_SECONDS, state["up_since"])
+    began = at - BLOCK_SECONDS
+    state["down_since"] = np.where((z > -1.0) | (state["down_since"] == 0.0), began, state["down_since"])
+    state["up_since"] = np.where((z < 1.0) | (state["up_since"] == 0.0), began, state["up_since"])
 
 
-def _learn(
-    state: State, terms: Floats, spreading: Floats, unknown: Floats, residual: Floats, noise: Floats, use: Bools, lag: Floats
+def _learn_noise(state: State, residual: Floats, information: Floats, lag: Floats, on: Bools) -> None:
+    """Learn what few requests do to a block from how much neighbours differ."""
+    spread, before = state["spread"], state["last_information"]
+    use = on & (before > 0.0) & (lag < 3.0 * BLOCK_SECONDS)
+    both = 1.0 / information + 1.0 / np.maximum(before, 1e-9)
+    change = np.minimum((residual - state["last"]) ** 2 / np.where(use, both, 1.0), WINSOR * spread)
+    gain = use / (SPREAD_BLOCKS + np.minimum(state["blocks"], SPREAD_MEMORY))
+    state["spread"] = np.maximum(spread + gain * (change - spread), 1.0)
+
+
+def _learn_wander(state: State, mean: Floats, error: Floats, calm: Bools) -> None:
+    """Learn how far an hour's mean strays from the rhythm while nothing is wrong."""
+    wander = state["wander"]
+    strayed = base.clip((mean * mean - error) / _SHRINK[1], 0.0, 9.0 * wander)
+    gain = calm / (WANDER_BLOCKS + np.minimum(state["blocks"], WANDER_MEMORY))
+    state["wander"] = np.maximum(wander + gain * (strayed - wander), WANDER_LEAST)
+
+
+def _learn_rhythm(
+    state: State, terms: Floats, spreading: Floats, residual: Floats, noise: Floats, use: Bools
 ) -> None:
-    """Move the rhythm towards the block (recursive least squares; the rhythm itself may change from day to day)."""
+    """Move the rhythm towards the block (recursive least squares; it may change from day to day)."""
     error = noise + _AUTOCORRELATION * state["wander"]
-    gain = spreading / (error + unknown)[:, None] * use[:, None]
+    gain = spreading / (error + (spreading * terms).sum(1))[:, None] * use[:, None]
     state["theta"] += gain * residual[:, None]
-    days = np.where(use, np.clip(lag, 0.0, DAY) / DAY, 0.0)
-    covariance = state["covariance"] - gain[:, :, None] * spreading[:, None, :]
-    state["covariance"] = covariance + days[:, None, None] * np.diag(DAILY_SD**2)
+    days = use * (BLOCK_SECONDS / DAY)
+    state["covariance"] += days[:, None, None] * _DAILY - gain[:, :, None] * spreading[:, None, :]
 
 
 def against(state: State, rate: Floats) -> Floats:
-    """Return the level [B] that the rhythm expects, as a score against `rate`, from its last block."""
+    """Return the level [B] that the rhythm expected of its last block, as a score against `rate`."""
     weight = rate * (1.0 - rate) * np.cumprod(np.concatenate([np.ones((len(rate), 1)), rate[:, :-1]], 1), 1)
     own = np.where(state["rate"] > 0.0, state["rate"], rate)
     moved = np.log(own / (1.0 - own)) - np.log(rate / (1.0 - rate))
-    return state["wanted"] + (weight * moved).sum(1) / weight.sum(1)
+    result: Floats = state["expected"] + (weight * moved).sum(1) / weight.sum(1)
+    return result
 
 
 def rhythm(state: State, at: Floats) -> Floats:

@@ -16,7 +16,7 @@ from monitor.detectors import base
 from monitor.detectors.base import Condition
 
 if TYPE_CHECKING:
-    from monitor.detectors.base import Bools, Floats, Ints, Kind, State
+    from monitor.detectors.base import Bools, Bucket, Floats, Ints, Kind, State
 
 KINDS: tuple[Kind, ...] = (
     "collapse",
@@ -33,20 +33,19 @@ DEAD, SILENT = CODE["dead_draft"], CODE["speculation_silent"]
 
 RECENT_KEPT = 0.9
 AFTER_KEPT = 0.995
-WINDOW_KEPT = 0.9
-SCATTER_KEPT = 0.97
-STILL = 0.6
-ERRORS = 2.5
+WINDOW_KEPT = 0.975
+BACK = 0.35
+ERRORS = 1.0
+QUICK_BACK = 0.6
 QUICK_ERRORS = 3.5
 QUICK_BUCKETS = 2
 LEAST_BUCKETS = 4
 CORRELATED = 2.0
+SCATTER_KEPT = 0.97
 FOLLOW = 0.01
 LEAST_KEPT = 0.7
+RISE_SCORE, RISE_SHARE = 0.75, 0.5
 
-SUMS = np.dtype(
-    [("trials", "f8", base.POSITIONS), ("successes", "f8", base.POSITIONS), ("drafts", "f8"), ("accepted", "f8")],
-)
 DTYPE = np.dtype(
     [
         ("kind", "i8"),
@@ -66,27 +65,26 @@ DTYPE = np.dtype(
         ("scatter", "f8", 2),
         ("buckets", "f8"),
         ("streak", "f8"),
-        ("recent", SUMS),
-        ("after", SUMS),
+        ("recent", "f8", base.NUM_SUMS),
+        ("after", "f8", base.NUM_SUMS),
     ],
 )
 
 
-def gather(sums: State, more: tuple[Floats, Floats, Floats, Floats], kept: float, rows: Bools) -> None:
-    """Let sums fade by `kept` where `rows` and take in more (trials, successes, drafts, accepted)."""
-    trials, successes, drafts, accepted = more
-    sums["trials"] = np.where(rows[:, None], sums["trials"] * kept + trials, sums["trials"])
-    sums["successes"] = np.where(rows[:, None], sums["successes"] * kept + successes, sums["successes"])
-    sums["drafts"] = np.where(rows, sums["drafts"] * kept + drafts, sums["drafts"])
-    sums["accepted"] = np.where(rows, sums["accepted"] * kept + accepted, sums["accepted"])
+def gather(state: State, sums: Floats) -> None:
+    """Take full buckets into the sums of the last minutes, and into those since the open trouble began."""
+    state["recent"] = state["recent"] * RECENT_KEPT + sums
+    going_on = (state["kind"] > 0) & (state["streak"] == 0.0)
+    if going_on.any():
+        state["after"] = np.where(going_on[:, None], state["after"] * AFTER_KEPT + sums, state["after"])
 
 
-def recovered(state: State, score: Floats, variance: Floats, wander: Floats, rhythm: Floats) -> Bools:
+def recovered(state: State, bucket: Bucket, wander: Floats, rhythm: Floats) -> Bools:
     """Follow the open troubles through full buckets and return the rows [B] that are proven over.
 
-    score, variance [B, 8] of the level and the contrasts; wander [B]: variance of the level's own wander;
-    rhythm [B]: what the hour of the day adds to the level.
+    wander [B]: variance of the level's own wander; rhythm [B]: what the hour of the day adds to the level.
     """
+    score, variance = bucket.score, bucket.variance
     row = np.arange(len(score))
     channel = state["channel"]
     watched = (state["kind"] > 0) & (state["kind"] < DEAD)
@@ -96,20 +94,26 @@ def recovered(state: State, score: Floats, variance: Floats, wander: Floats, rhy
     window = state["window"]
     mean = window[:, :, 1] / np.maximum(window[:, :, 0], 1e-9)
     seen = state["buckets"]
-    scatter = np.where((seen > 0.0)[:, None], state["scatter"] * SCATTER_KEPT + (1.0 - SCATTER_KEPT) * (moved - mean) ** 2, 0.0)
+    scatter = np.where(
+        (seen > 0.0)[:, None],
+        state["scatter"] * SCATTER_KEPT + (1.0 - SCATTER_KEPT) * (moved - mean) ** 2,
+        0.0,
+    )
     noise = np.maximum(model, CORRELATED * scatter)
     window = window * WINDOW_KEPT
     window[:, :, 0] += 1.0 / noise
     window[:, :, 1] += moved / noise
     mean = window[:, :, 1] / window[:, :, 0]
     lasting = np.stack([wander, np.where(channel == 0, wander, 0.0)], 1)
-    error = np.sqrt(1.0 / window[:, :, 0] + lasting)
+    error = np.sqrt(1.0 / window[:, :, 0])
     shift, first = state["shift"], state["first_shift"]
     sign = np.sign(first)
     followed = shift + FOLLOW * (mean - shift) * (seen >= LEAST_BUCKETS)[:, None]
     shift = np.maximum(followed * sign, LEAST_KEPT * np.abs(first)) * sign
-    back = ((STILL * shift - mean) * sign > ERRORS * error) | (first == 0.0)
-    quick = ((STILL * shift - moved) * sign > QUICK_ERRORS * np.sqrt(model + lasting)) | (first == 0.0)
+    lasting = np.stack([wander, np.where(channel == 0, wander, 0.0)], 1)
+    unmoved = first == 0.0
+    back = unmoved | ((BACK * shift - mean) * sign > ERRORS * error)
+    quick = unmoved | ((QUICK_BACK * shift - moved) * sign > QUICK_ERRORS * np.sqrt(model + lasting))
     streak = np.where(quick.all(1), state["streak"] + 1.0, 0.0)
     open_ = watched[:, None]
     state["window"] = np.where(open_[..., None], window, 0.0)
@@ -124,7 +128,9 @@ def recovered(state: State, score: Floats, variance: Floats, wander: Floats, rhy
 def conditions(state: State, warm: Bools) -> Ints:
     """Return the `Condition` codes [B]."""
     kind = state["kind"]
-    code = np.where(warm, int(Condition.OK), int(Condition.WARMING))
+    code = warm * int(Condition.OK)
+    if not kind.any():
+        return code
     code = np.where(kind > 0, int(Condition.DRIFTING), code)
     code = np.where(kind == IMPROVEMENT, int(Condition.IMPROVED), code)
     result: Ints = np.where((kind == COLLAPSE) | (kind == DEAD), int(Condition.COLLAPSED), code)

@@ -35,6 +35,7 @@ WATCH_SECONDS = 300  # the server ends a watch after this time, and the next one
 QUIET_SECONDS = WATCH_SECONDS + 30.0  # a connection that says nothing for longer is dead
 LONGEST_PAUSE_SECONDS = 60.0
 _GONE = 410
+_REFUSED = (401, 403)
 _EXPECTED = (HTTPError, ConfigError, msgspec.MsgspecError, OSError, KeyError)
 
 
@@ -197,5 +198,6 @@ def _explained(error: Exception) -> str:
         return str(error)
     first = str(error).partition("\n")[0]
     if (status := _status(error)) is not None:
-        return f"read status {status} ({first}), expected the right to list and watch pods"
+        expected = "the right to list and watch pods" if status in _REFUSED else "a list of pods"
+        return f"read status {status} ({first}), expected {expected}"
     return f"no answer from the API server ({type(error).__name__}: {first})"

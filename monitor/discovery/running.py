@@ -30,8 +30,7 @@ SETTLE_SECONDS = 0.5
 class Discovery:
     """What `providers` find: at most `most` targets, none called by a name that is taken.
 
-    `targets` are those to watch, in the order of their names. `complete` is whether every provider has told
-    a set since the start: before that a target that is not among `targets` may still be there.
+    `targets` are those to watch, in the order of their names.
     """
 
     def __init__(self, providers: Sequence[Provider], taken: Collection[str], most: int) -> None:
@@ -47,9 +46,11 @@ class Discovery:
         self._news = asyncio.Event()
         self._call: Callable[[], None] = lambda: None
 
-    @property
     def complete(self) -> bool:
-        """Whether every provider has told a set."""
+        """Return whether every provider has told a set since the start.
+
+        Before that a target that is not among `targets` may still be there.
+        """
         return None not in self._sets.values()
 
     def on_change(self, call: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from monitor.engines import llamacpp, lmdeploy, mlc, sglang, signposts, tgi, trtllm, vllm, xllm
+from monitor.engines import iterations, llamacpp, lmdeploy, mlc, sglang, signposts, tgi, trtllm, vllm, xllm
 
 if TYPE_CHECKING:
     from monitor.engines.base import Engine
@@ -48,19 +48,25 @@ class Schema:
     wanted: frozenset[str]
 
 
-def recognise(body: bytes) -> Schema | None:
+def recognise(body: bytes, only: str = "") -> Schema | None:
     """Return the schema of the first engine of the table whose signature the page has, None if none fits.
+
+    `only` is the engine that the operator says it is; no other one is tried.
 
     A page of no engine that is known all the same gets a schema that reads it as unsupported, with the place
     to look at instead.
     """
     text = b"\n" + body
-    for engine in (*ENGINES.values(), *signposts.SIGNPOSTS):
+    for engine in (ENGINES[only],) if only else (*ENGINES.values(), *signposts.SIGNPOSTS):
         match = engine.signature.search(text)
         if match is not None:
             prefix = match["prefix"].decode()
             return Schema(engine, prefix, engine.wanted(prefix))
     return None
+
+
+CHOICES = ("", *ENGINES, iterations.NAME)
+"""What an operator may say of a target: nothing, an engine's name, or the JSON page that is only read when told to."""
 
 
 def why_unrecognised(body: bytes) -> str:

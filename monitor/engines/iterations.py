@@ -17,6 +17,7 @@ from monitor.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Readi
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+NAME = "trtllm-json"
 MILLISECONDS = 1e3
 SHOWN_CHARACTERS = 80
 

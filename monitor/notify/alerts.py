@@ -24,18 +24,17 @@ LATE_SECONDS = 300.0  # how long an event that ended before anybody was told of 
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How the alerts of one kind are called, what they are about, whether a runbook is there, and in words."""
+    """How the alerts of one kind are called, what they are about, in words, and if a runbook is there."""
 
     name: str
     trouble: str
     summary: str
+    scope: str = "replica"
     runbook: bool = True
 
 
 NAMES: Mapping[str, Naming] = {
-    "collapse": Naming(
-        "SpecmonAcceptanceCollapsed", "acceptance", "Speculation of {model} stopped paying."
-    ),
+    "collapse": Naming("SpecmonAcceptanceCollapsed", "acceptance", "Speculation of {model} stopped paying."),
     "drop": Naming("SpecmonAcceptanceDropped", "acceptance", "Acceptance of {model} fell and stayed down."),
     "tail_drop": Naming(
         "SpecmonTailDropped", "acceptance", "Later draft positions of {model} are accepted less than before."
@@ -48,7 +47,9 @@ NAMES: Mapping[str, Naming] = {
         "SpecmonSpeculationSilent", "silent", "{model} is configured to speculate and makes no drafts."
     ),
     "speculation_off": Naming("SpecmonSpeculationOff", "off", "{model} no longer speculates."),
-    "data_quality": Naming("SpecmonDataQuality", "page", "Counters of {model} contradict each other."),
+    "data_quality": Naming(
+        "SpecmonDataQuality", "page", "Counters of {model} contradict each other.", "target"
+    ),
     "improvement": Naming(
         "SpecmonAcceptanceImproved", "improvement", "Acceptance of {model} rose and stayed up.", runbook=False
     ),
@@ -56,7 +57,8 @@ NAMES: Mapping[str, Naming] = {
         "SpecmonRegimeChanged", "regime", "{model} runs in a new configuration.", runbook=False
     ),
 }
-FLEET_NAMES: Mapping[str, Naming] = NAMES | {
+FLEET_NAMES: Mapping[str, Naming] = {
+    **NAMES,
     **dict.fromkeys(
         ("collapse", "dead_draft"),
         Naming(
@@ -78,13 +80,12 @@ FLEET_NAMES: Mapping[str, Naming] = NAMES | {
 
 
 def identity(event: Record, labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels of an event's alert: the target's own below ours; the same labels are the same alert."""
-    fleet = fields.text(event, "scope") == "fleet"
+    """Return the labels of an event's alert, ours above the target's: the same labels, the same alert."""
     naming = _naming(event)
     ours = {
         "alertname": naming.name,
         "severity": fields.text(event, "severity"),
-        "scope": "fleet" if fleet else "replica",
+        "scope": "fleet" if fields.text(event, "scope") == "fleet" else naming.scope,
         "trouble": naming.trouble,
         "kind": fields.text(event, "kind"),
         **{name: fields.text(event, name) for name in ("target", "model_name", "replica")},
@@ -107,10 +108,7 @@ def alert(
     report = _report(event, site)
     return {
         "labels": identity(event, labels),
-        "annotations": {
-            name: text for name, text in texts(event, site).items() if text and name != "report_url"
-        }
-        | ({"report_url": report} if report else {}),
+        "annotations": {name: text for name, text in texts(event, site).items() if text},
         "startsAt": wording.iso(start),
         "endsAt": wording.iso(ends),
         **({"generatorURL": report} if report else {}),
@@ -155,7 +153,8 @@ def _where(event: Record) -> str:
     model = fields.text(event, "model_name") or "the model"
     if fields.text(event, "scope") == "fleet":
         return f"{model} on {wording.plural(len(fields.texts(event, 'streams')), 'replica')}"
-    return f"{model} on {fields.text(event, 'target')} (replica {fields.text(event, 'replica') or wording.UNKNOWN})"
+    replica = fields.text(event, "replica") or wording.UNKNOWN
+    return f"{model} on {fields.text(event, 'target')} (replica {replica})"
 
 
 def _moved(event: Record) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from monitor.detectors.base import Severity
+    from monitor.sources.targets import Tls
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 
@@ -22,6 +23,7 @@ class Receiver:
     headers: tuple[tuple[str, str], ...] = ()
     bearer_token: str = ""
     bearer_token_file: str = ""
+    tls: Tls | None = None
 
     @property
     def shown(self) -> str:
@@ -33,7 +35,7 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What links begin with: this monitor's own address and the folder of the runbooks; empty: no such link."""
+    """What links begin with: this monitor's own address, the folder of the runbooks; empty: no such link."""
 
     report: str = ""
     runbooks: str = ""

@@ -62,6 +62,13 @@ def without_password(text: str) -> str:
     return _PASSWORD.sub(rf"\1:{MASK}@", text)
 
 
+def _without_path(text: str) -> str:
+    """The URL with everything after its host masked; the paths of many webhooks are their secret."""
+    parts = urlsplit(without_password(text))
+    secret = parts.path.strip("/") or parts.query
+    return f"{parts.scheme}://{parts.netloc}/{MASK}" if secret else text
+
+
 def host_and_port(address: str) -> tuple[str | None, int]:
     """What a listen address such as `:10101`, `127.0.0.1:0` or `[::1]:80` names; no host is None."""
     found = _LISTEN.fullmatch(address)
@@ -160,6 +167,9 @@ WholeNumber = Annotated[int, BeforeValidator(_no_truth), Kind("whole number")]
 Url = Annotated[str, BeforeValidator(_url), PlainSerializer(without_password, when_used="json"), Kind("URL")]
 OptionalUrl = Annotated[
     str, BeforeValidator(_optional_url), PlainSerializer(without_password, when_used="json"), Kind("URL")
+]
+WebhookUrl = Annotated[
+    str, BeforeValidator(_url), PlainSerializer(_without_path, when_used="json"), Kind("URL", secret=True)
 ]
 ListenAddress = Annotated[str, BeforeValidator(_listen_address), Kind("host:port")]
 RoutePrefix = Annotated[str, BeforeValidator(_prefix), Kind("path")]

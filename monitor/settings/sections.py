@@ -26,6 +26,7 @@ from monitor.settings.fields import (
     Url,
     WholeNumber,
 )
+from monitor.settings.notify import Notify
 from monitor.settings.section import NO_SECRET, Section, Tls
 
 if TYPE_CHECKING:
@@ -66,7 +67,18 @@ class Target(Section):
     num_speculative_tokens: WholeNumber | None = Field(
         None, ge=1, description="Tokens proposed per draft, where the page does not say it."
     )
-    engine: str = Field("", description="Serving software; by default it is recognised from the page.")
+    engine: Literal[
+        "",
+        "vllm",
+        "sglang",
+        "trtllm",
+        "trtllm-json",
+        "llama.cpp",
+        "lmdeploy",
+        "tgi",
+        "mlc-llm",
+        "xllm",
+    ] = Field("", description="Serving software; recognised from the page. `trtllm-json` reads what others then miss.")
     headers: Mapping[str, Secret] = Field({}, description="Headers to send. Their values are never shown.")
     bearer_token: Secret = Field(NO_SECRET, description="Token to send instead of `scrape.bearer_token`.")
     bearer_token_file: ReadableFile = Field(
@@ -218,6 +230,7 @@ class Settings(BaseSettings):
     economics: Economics = Field(Economics(), description="What a step and a GPU cost.")
     web: Web = Field(Web(), description="Where metrics, report and API are served.")
     store: Store = Field(Store(), description="Where state, history and events are kept.")
+    notify: Notify = Field(Notify(), description="Who is told of events directly.")
     log: Log = Field(Log(), description="What is written to standard error.")
 
     @model_validator(mode="after")

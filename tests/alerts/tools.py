@@ -72,8 +72,8 @@ def with_annotations(tier: str, folder: Path) -> Path:
     return path
 
 
-def run_scenarios(scenarios: Path, folder: Path, *, annotations: bool = False) -> str:
-    """Run a file of scenarios whose `rule_files` are names of tiers, or of files beside it."""
+def ready_scenarios(scenarios: Path, folder: Path, *, annotations: bool = False) -> Path:
+    """Write scenarios whose `rule_files` are names of tiers, or of files beside them, as the tools want them."""
     written_by = with_annotations if annotations else without_annotations
     found = yaml.safe_load(scenarios.read_text())
     found["rule_files"] = [
@@ -82,4 +82,19 @@ def run_scenarios(scenarios: Path, folder: Path, *, annotations: bool = False) -
     ]
     written = folder / scenarios.name
     written.write_text(yaml.safe_dump(found, sort_keys=False))
-    return run(program("promtool"), "test", "rules", written)
+    return written
+
+
+def promtool_test(scenarios: Path) -> None:
+    """Let promtool play the scenarios; fail with what it says."""
+    assert "SUCCESS" in run(program("promtool"), "test", "rules", scenarios)
+
+
+def vmalert_test(scenarios: Path) -> None:
+    """Let vmalert's test tool play the scenarios; values of expressions are left out, it extrapolates otherwise."""
+    tool = program_or_skip("vmalert-tool")
+    found = yaml.safe_load(scenarios.read_text())
+    for scenario in found["tests"]:
+        scenario.pop("promql_expr_test", None)
+    scenarios.write_text(yaml.safe_dump(found, sort_keys=False))
+    run(tool, "unittest", f"--files={scenarios}", "-disableAlertgroupLabel")

@@ -42,6 +42,7 @@ class Cluster:
     """A running API server."""
 
     url: str
+    etcd: str
     folder: Path
 
     def ask(
@@ -68,6 +69,18 @@ class Cluster:
         """Create an object below `path`."""
         status, answer = self.ask("POST", path, body)
         assert status == 201, answer
+
+    def forget_history(self) -> None:
+        """Have etcd forget all that happened up to now; return when a watch from before is refused with 410."""
+        _, listed = self.ask("GET", "/api/v1/namespaces")
+        metadata = listed["metadata"]
+        assert isinstance(metadata, dict)
+        body = json.dumps({"revision": metadata["resourceVersion"], "physical": True}).encode()
+        request = urllib.request.Request(f"{self.etcd}/v3/kv/compaction", data=body)  # noqa: S310 - the loopback
+        with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
+            assert answer.status == 200
+        _, event = self.ask("GET", "/api/v1/pods?watch=1&resourceVersion=1&timeoutSeconds=5")
+        assert event["type"] == "ERROR", event
 
     def kubeconfig(self, token: str = MONITOR, namespace: str = "default") -> str:
         """The path of a kubeconfig with this token."""
@@ -97,7 +110,7 @@ def running(folder: Path) -> Iterator[Cluster]:
     program.chmod(0o755)
     (folder / "tokens.csv").write_text(_TOKENS)
     subprocess.run(["openssl", "genrsa", "-out", folder / "sa.key", "2048"], check=True, capture_output=True)
-    cluster = Cluster(f"https://127.0.0.1:{port}", folder)
+    cluster = Cluster(f"https://127.0.0.1:{port}", f"http://127.0.0.1:{etcd_port}", folder)
     with (
         _process(folder / "etcd.log", _etcd(folder, etcd_port, peer_port)),
         _process(folder / "apiserver.log", _apiserver(folder, program, etcd_port, port)) as server,

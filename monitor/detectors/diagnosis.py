@@ -1,0 +1,176 @@
+"""What is wrong with one stream: the kind of trouble that explains what several detectors saw."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.detectors import base, floor, level, plunge, reference, scores, shape, trend
+
+if TYPE_CHECKING:
+    from monitor.detectors.base import Floats, Indices, Kind, State
+    from monitor.detectors.evidence import Trials
+    from monitor.detectors.sightings import Sightings
+
+SLOW_SECONDS = 3600.0
+BENEFIT_LOST = 0.6
+EVERY_POSITION = (1 << base.POSITIONS) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A new trouble: its kind, who saw it, since when, and which channel (0 level, s contrast s) must come back.
+
+    `positions` is a bit mask; `shift` is how far the level moved, NaN where the interval itself tells.
+    """
+
+    kind: Kind
+    detector: str
+    score: float
+    since: float
+    channel: int = 0
+    positions: int = EVERY_POSITION
+    shift: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One row of a batch, with all that is known of it."""
+
+    plan: base.Plan
+    state: State
+    trials: Trials
+    seen: Sightings
+    row: int
+
+    @property
+    def one(self) -> Indices:
+        """The row as an index of one, for what works on arrays of rows."""
+        return np.array([self.row])
+
+    def part(self, name: str) -> State:
+        """Return a detector's columns of the row; what is written to them is written to the state."""
+        view: State = self.state[name][self.row : self.row + 1]
+        return view
+
+
+def of(case: Case) -> Diagnosis | None:
+    """Return what is wrong by the surest detector that is over its limit, None where nothing is."""
+    seen, row = case.seen, case.row
+    if max(seen.dead[row], seen.plunge[row]) >= 1.0:
+        return _far_fall(case)
+    if seen.level[row, 0] >= 1.0:
+        shift = level.estimate(case.state["level"], row, -1.0)
+        return _fall(case, "drop", level.NAME, seen.level[row], shift)
+    if seen.shape[row].max() >= 1.0:
+        return _other_shape(case)
+    if seen.trend[row, 0] >= 1.0:
+        kind: Kind = "decay" if case.trials.at[row] - seen.trend[row, 2] > SLOW_SECONDS else "drop"
+        return _fall(case, kind, trend.NAME, seen.trend[row], float(seen.trend_shift[row]))
+    if seen.level[row, 1] >= 1.0:
+        shift = level.estimate(case.state["level"], row, 1.0)
+        score, since = float(seen.level[row, 1]), float(seen.level[row, 3])
+        return Diagnosis("improvement", level.NAME, score, since, shift=shift)
+    if seen.trend[row, 1] >= 1.0:
+        score, since = float(seen.trend[row, 1]), float(seen.trend[row, 3])
+        return Diagnosis("improvement", trend.NAME, score, since, shift=float(seen.trend_shift[row]))
+    if seen.silent[row] >= 1.0:
+        since = float(case.state["floor"]["silent_since"][row])
+        return Diagnosis("speculation_silent", floor.NAME, float(seen.silent[row]), since)
+    return None
+
+
+def _far_fall(case: Case) -> Diagnosis:
+    """Tell a draft that was never alive from one that fell, and a collapse from a drop."""
+    seen, row = case.seen, case.row
+    fell = seen.plunge[row] >= 1.0
+    since = case.state["plunge"]["since"][row] if fell else case.state["floor"]["since"][row]
+    score, name = float(max(seen.plunge[row], seen.dead[row])), plunge.NAME if fell else floor.NAME
+    kind: Kind = "drop"
+    if case.state["baseline"]["sums"][row, base.DRAFTS] < plunge.LEAST_DRAFTS:
+        kind = "dead_draft"
+    elif seen.dead[row] >= 1.0 or collapsed(case, missing_now(case)):
+        kind = "collapse"
+    return Diagnosis(kind, name, score, float(since))
+
+
+def _fall(case: Case, kind: Kind, detector: str, seen: Floats, shift: float) -> Diagnosis:
+    if collapsed(case, missing_after(case, shift)):
+        kind = "collapse"
+    return Diagnosis(kind, detector, float(seen[0]), float(seen[2]), shift=shift)
+
+
+def _other_shape(case: Case) -> Diagnosis:
+    """Tell a fall of late positions from one of early positions, which lets the late ones seem to rise.
+
+    Late positions that rise by themselves would show as a rising level, too, and are news of another kind.
+    """
+    which = int(case.seen.shape[case.row].argmax())
+    score, since = float(case.seen.shape[case.row, which]), shape.since(case.state["shape"], case.row, which)
+    channel, rising = which // 2 + 1, which % 2
+    if not rising:
+        positions = EVERY_POSITION & (EVERY_POSITION << channel)
+        return Diagnosis("tail_drop", shape.NAME, score, since, channel, positions)
+    kind: Kind = "collapse" if collapsed(case, missing_now(case)) else "drop"
+    return Diagnosis(kind, shape.NAME, score, since, channel, (1 << channel) - 1)
+
+
+def origin(case: Case) -> Floats:
+    """Return where level and contrasts [8] stood in the hour before."""
+    baseline = case.part("baseline")
+    before: Floats = scores.against(baseline["local"], baseline["rate"], reference.known(baseline)).shift[0]
+    return before
+
+
+def now(case: Case) -> Floats:
+    """Return level and contrasts [8] of the full bucket, or of the interval where none is full."""
+    baseline = case.part("baseline")
+    interval = scores.against(case.trials.sums[case.one], baseline["rate"], reference.known(baseline))
+    seen: Floats = case.seen.score[case.row] if case.seen.full[case.row] else interval.shift[0]
+    return seen.copy()
+
+
+def missing_now(case: Case) -> tuple[float, float]:
+    """Return the share of the baseline's MAL and of its benefit that this interval misses."""
+    rate, row = case.part("baseline")["rate"], case.row
+    promised = float(
+        reference.expected_accepted(rate, case.trials.drafted[case.one], case.trials.single[case.one])[0]
+    )
+    kept = float(case.trials.accepted[row] / max(case.trials.drafts[row], 1.0))
+    return (promised - kept) / (1.0 + promised), (promised - kept) / promised
+
+
+def missing_after(case: Case, shift: float) -> tuple[float, float]:
+    """Return the share of the present MAL and of its benefit that a shift in logit costs."""
+    rate = case.part("baseline")["rate"]
+    odds = rate / (1.0 - rate) * np.exp(case.state["level"]["local"][case.row])
+    drafted, single = case.trials.drafted[case.one], case.trials.single[case.one]
+    before = float(reference.expected_accepted(odds / (1.0 + odds), drafted, single)[0])
+    odds = odds * np.exp(shift)
+    after = float(reference.expected_accepted(odds / (1.0 + odds), drafted, single)[0])
+    return (before - after) / (1.0 + before), (before - after) / before
+
+
+def collapsed(case: Case, missing: tuple[float, float]) -> bool:
+    """Return whether so much of MAL, or of its excess over 1, is missing that speculation hardly pays."""
+    return missing[0] >= case.plan.collapse_ratio or missing[1] >= BENEFIT_LOST
+
+
+def measured(state: State, sums: Floats, row: int) -> base.Level:
+    """Return the level that sums [18] of counts show, with an interval that counts requests, not tokens."""
+    drafts, accepted = float(sums[base.DRAFTS]), float(sums[base.ACCEPTED])
+    if drafts <= 0.0:
+        return base.UNKNOWN_LEVEL
+    trials, successes = sums[base.TRIALS], sums[base.SUCCESSES]
+    tried = trials > 0.0
+    conditional = np.minimum(successes[tried] / trials[tried], 1.0)
+    inner = base.clip(conditional, 0.02, 0.98)
+    information = float((trials[tried] * inner * (1.0 - inner)).sum())
+    error = math.sqrt(float(state["noise"]["spread"][row, 0]) / max(information, 1e-9))
+    # how far the MAL moves with the logit of every position together
+    slope = float((np.cumprod(inner) * np.cumsum(1.0 - inner)).sum())
+    mal, width = 1.0 + accepted / drafts, 1.96 * error * slope
+    return base.Level(mal, max(mal - width, 1.0), mal + width, tuple(conditional.tolist()), drafts)

@@ -1,0 +1,184 @@
+"""All receivers together: takes events, hands them to each receiver's queue, runs the deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+import monitor
+from monitor import textformat
+from monitor.notify import rows
+from monitor.notify.courier import Courier
+from monitor.notify.plan import Plan
+from monitor.notify.rows import Rows
+from monitor.textformat import Column, Family
+from monitor.web import fields
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+
+    from monitor.web.fields import Record
+
+    KeptNotices = Sequence[tuple[str, str, str | None]]
+
+log = logging.getLogger(__name__)
+
+POST_SECONDS = 10.0
+
+
+class Notifier:
+    """Tells the receivers of `plan` what happens; `kept` are (receiver, key, record) of an earlier life.
+
+    Events are offered as they happen, `changes` goes into the same transaction as the events themselves,
+    and `release` lets the deliveries see them. `clock` gives unix seconds, `jitter` numbers from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        plan: Plan | None = None,
+        kept: Iterable[tuple[str, str, str]] = (),
+        *,
+        clock: Callable[[], float],
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._clock = clock
+        self._jitter = jitter
+        self._offered: list[tuple[Record, Mapping[str, str]]] = []
+        self._open: set[str] | None = None
+        self._orphans: list[tuple[str, str]] = []
+        self._free = asyncio.Event()
+        self._free.set()
+        self._replaced = asyncio.Event()
+        self._couriers: dict[str, Courier] = {}
+        found: dict[str, list[tuple[str, str]]] = {}
+        for receiver, key, record in kept:
+            found.setdefault(receiver, []).append((key, record))
+        self._install(plan or Plan(), {name: Rows(each) for name, each in found.items()})
+
+    def offer(self, event: Record, labels: Mapping[str, str]) -> None:
+        """Take an event that opened, grew or closed, as `events.as_json` has it, with its target's labels."""
+        if self._couriers:
+            self._offered.append((event, labels))
+
+    def reconcile(self, open_events: Sequence[tuple[Record, Mapping[str, str]]]) -> None:
+        """Bring all receivers to what is open now: at the start, or when targets or receivers changed.
+
+        What is open and was not told is told; what was told as open and is no longer watched is ended.
+        """
+        for event, labels in open_events:
+            self.offer(event, labels)
+        self._open = {fields.text(event, "id") for event, _ in open_events}
+
+    def changes(self) -> list[tuple[str, str, str | None]]:
+        """Return what the store is to keep of the notices; to be followed by `release` after the save."""
+        offered, self._offered = self._offered, []
+        still_open, self._open = self._open, None
+        self._free.clear()
+        now = self._clock()
+        for courier in self._couriers.values():
+            queue = courier.queue
+            for event, labels in offered:
+                if self._plan.covers(event["severity"]) or queue.rows.of(fields.text(event, "id")):
+                    queue.offer(event, labels, now)
+            for event_id in set() if still_open is None else queue.open_ids() - still_open:
+                newest = queue.rows.of(event_id)[-1]
+                queue.offer(rows.ended(newest.event, now), newest.labels, now)
+        orphans: list[tuple[str, str, str | None]] = [(name, key, None) for name, key in self._orphans]
+        self._orphans = []
+        return orphans + [
+            (name, key, record)
+            for name, courier in self._couriers.items()
+            for key, record in courier.queue.rows.changes().items()
+        ]
+
+    def release(self, unkept: KeptNotices = ()) -> None:
+        """Deliver what was offered; `unkept` could not be saved and is among the next changes."""
+        for name, key, record in unkept:
+            if name in self._couriers:
+                self._couriers[name].queue.rows.unkept({key: record})
+            elif record is None:
+                self._orphans.append((name, key))
+        self._free.set()
+        for courier in self._couriers.values():
+            courier.wake()
+
+    def replace(self, plan: Plan) -> None:
+        """Go on with other receivers and settings; a receiver that stays by name keeps its queue."""
+        counts = {name: (old.sent, old.failures) for name, old in self._couriers.items()}
+        self._install(plan, {name: old.queue.rows for name, old in self._couriers.items()})
+        for name, courier in self._couriers.items():
+            courier.sent, courier.failures = counts.get(name, (0, 0))
+        self._replaced.set()
+
+    async def run(self, keep: Callable[[KeptNotices], Awaitable[bool]]) -> None:
+        """Deliver until cancelled; `keep` saves what was accepted and says whether it could."""
+
+        async def keep_of(name: str, changes: rows.Changes) -> bool:
+            return await keep([(name, key, record) for key, record in changes.items()])
+
+        while True:
+            self._replaced.clear()
+            async with _session() as session, asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(courier.run(session, self._free, keep_of), name=f"notify {name}")
+                    for name, courier in self._couriers.items()
+                ]
+                await self._replaced.wait()
+                for task in tasks:
+                    task.cancel()
+
+    def families(self) -> Iterator[Family]:
+        """Yield what is known of the deliveries, per receiver; nothing where there is none."""
+        couriers = list(self._couriers.values())
+        blocks = [textformat.labels({"receiver": courier.receiver.name}) for courier in couriers]
+        counted: tuple[tuple[str, textformat.Kind, str, list[int]], ...] = (
+            ("sent", "counter", "Posts that the receiver accepted.", [each.sent for each in couriers]),
+            (
+                "failures",
+                "counter",
+                "Posts that were not accepted; they are tried again.",
+                [each.failures for each in couriers],
+            ),
+            (
+                "dropped",
+                "counter",
+                "Notices given up: refused by the receiver for what they say, or over for days.",
+                [each.queue.rows.dropped for each in couriers],
+            ),
+            (
+                "queue_length",
+                "gauge",
+                "Notices that the receiver has not accepted yet.",
+                [each.queue.waiting() for each in couriers],
+            ),
+        )
+        for name, kind, help_text, values in counted:
+            yield Family(f"specmon_notify_{name}", kind, help_text, (Column(blocks, values),))
+
+    def _install(self, plan: Plan, kept: Mapping[str, Rows]) -> None:
+        self._plan = plan
+        self._couriers = {
+            receiver.name: Courier(
+                receiver, plan, kept.get(receiver.name, Rows()), clock=self._clock, jitter=self._jitter
+            )
+            for receiver in plan.receivers
+        }
+        for name in kept.keys() - self._couriers.keys():
+            waiting = kept[name].all()
+            log.warning(
+                "receiver is gone, its notices with it", extra={"receiver": name, "notices": len(waiting)}
+            )
+            self._orphans += [(name, notice.key) for notice in waiting]
+
+
+def _session() -> aiohttp.ClientSession:
+    # Posts are rare: a connection of its own for each never meets one that the other side has closed.
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(force_close=True),
+        timeout=aiohttp.ClientTimeout(total=POST_SECONDS),
+        headers={"User-Agent": f"specmon/{monitor.__version__}"},
+    )

@@ -1,0 +1,103 @@
+"""One HTTP exchange with a receiver: a post that is accepted or not, and the question since when it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+import aiohttp
+
+from monitor.sources import credentials
+
+if TYPE_CHECKING:
+    import ssl
+
+    from monitor.notify.plan import Receiver
+
+LONGEST_ASKED_PAUSE_SECONDS = 600.0
+TEXT_SHOWN = 200
+_ALERTS = "/api/v2/alerts"
+_STATUS = "/api/v2/status"
+_OK = 200
+# The message itself is refused, not us and not for now: the same again would be refused again.
+_FINAL = frozenset((400, 413, 422))
+
+
+class _Tls(TypedDict, total=False):
+    ssl: ssl.SSLContext
+    server_hostname: str | None
+
+
+class UndeliveredError(Exception):
+    """A post that was not accepted; the message says what was read and what was expected.
+
+    `final` where the same would be refused again, `pause` the seconds that the receiver asked us to wait.
+    """
+
+    def __init__(self, message: str, *, final: bool = False, pause: float = 0.0) -> None:
+        super().__init__(message)
+        self.final = final
+        self.pause = pause
+
+
+class Line:
+    """The line to one receiver; token and certificates are read again for each exchange."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._certificates = credentials.Certificates()
+        self._base = receiver.url
+        if receiver.kind == "alertmanager":
+            # Also where the address of its API was given.
+            self._base = receiver.url.rstrip("/").removesuffix(_ALERTS).removesuffix("/api/v2").rstrip("/")
+
+    async def post(self, session: aiohttp.ClientSession, content: object, key: str) -> None:
+        """Post JSON; raises UndeliveredError. `key` lets a webhook know a second attempt as one."""
+        hook = self._receiver.kind == "webhook"
+        url = self._base if hook else self._base + _ALERTS
+        try:
+            headers = self._headers() | ({"Idempotency-Key": key} if hook else {})
+            async with session.post(
+                url, json=content, headers=headers, allow_redirects=False, **self._tls()
+            ) as answer:
+                if answer.status // 100 != 2:  # noqa: PLR2004 - the range of success
+                    raise await _refusal(answer)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise UndeliveredError(_explained(error)) from error
+
+    async def started(self, session: aiohttp.ClientSession) -> str:
+        """Return since when an Alertmanager runs, as it says it; empty where it does not say."""
+        try:
+            async with session.get(
+                self._base + _STATUS, headers=self._headers(), allow_redirects=False, **self._tls()
+            ) as answer:
+                return str((await answer.json()).get("uptime", "")) if answer.status == _OK else ""
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, AttributeError):
+            return ""  # the post will say what is wrong
+
+    def _headers(self) -> dict[str, str]:
+        headers = dict(self._receiver.headers)
+        token, file = self._receiver.bearer_token, self._receiver.bearer_token_file
+        if file:
+            token = Path(file).read_text().strip()
+        return headers | ({"Authorization": f"Bearer {token}"} if token else {})
+
+    def _tls(self) -> _Tls:
+        tls = self._receiver.tls
+        if tls is None or not self._base.startswith("https:"):
+            return {}
+        return {"ssl": self._certificates.context(tls), "server_hostname": tls.server_name or None}
+
+
+async def _refusal(answer: aiohttp.ClientResponse) -> UndeliveredError:
+    text = " ".join((await answer.content.read(4 * TEXT_SHOWN)).decode(errors="replace").split())[:TEXT_SHOWN]
+    message = f"read status {answer.status} {answer.reason}{f' ({text})' if text else ''}, expected 2xx"
+    asked = answer.headers.get("Retry-After", "")
+    pause = min(float(asked), LONGEST_ASKED_PAUSE_SECONDS) if asked.isdecimal() else 0.0
+    return UndeliveredError(message, final=answer.status in _FINAL, pause=pause)
+
+
+def _explained(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return str(error) or type(error).__name__

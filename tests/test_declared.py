@@ -1,0 +1,68 @@
+"""What the operator says of a target: which engine it is, and what its page cannot say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from monitor import engines, pipeline, settings
+from monitor.pipeline import Declared
+from monitor.scrapes import Scrape
+from tests import made
+
+FIXTURES = Path(__file__).parent / "fixtures" / "cases"
+AT = 1_700_000_000.0
+
+
+def after(declared: Declared, *bodies: bytes) -> pipeline.State:
+    """The state after these pages of one target, 15 s apart."""
+    plan = replace(pipeline.Plan(), declared={"engine": declared})
+    state = pipeline.begin(plan)
+    for number, body in enumerate(bodies):
+        pipeline.step(plan, state, [Scrape("engine", AT + 15 * number, body=body)])
+    return state
+
+
+def test_every_engine_may_be_named() -> None:
+    """The setting takes exactly the engines that can be read."""
+    kind = next(setting.kind for setting in settings.describe() if setting.name == "targets[].engine")
+    assert sorted(name for name in kind.split(" or ") if name) == sorted(name for name in engines.CHOICES if name)
+
+
+def test_a_page_of_another_engine_is_not_read() -> None:
+    """A target that is said to be of one engine is not taken for another one."""
+    state = after(Declared(engine="sglang"), made.page([5.0], drafts=9.0))
+    failure = state.targets["engine"].failure
+    assert failure is not None
+    assert failure.reason == "unrecognised"
+
+
+def test_iteration_records_are_read_when_told_to() -> None:
+    """TensorRT-LLM's JSON page gives its sums under the operator's model name; without being told it is refused."""
+    record = {
+        "iter": 1,
+        "iterLatencyMS": 20.0,
+        "numActiveRequests": 2,
+        "inflightBatchingStats": {"numGenRequests": 2, "avgNumDecodedTokensPerIter": 1.5},
+        "specDecodingStats": {
+            "numDraftTokens": 6,
+            "numAcceptedTokens": 3,
+            "numRequestsWithDraftTokens": 2,
+            "acceptanceLength": 2.5,
+        },
+    }
+    bodies = [json.dumps([record | {"iter": number}]).encode() for number in (1, 2, 3)]
+    told = after(Declared(engine="trtllm-json", model_name="m"), *bodies)
+    assert [identity.key.model_name for identity in told.identities] == ["m"]
+    assert told.sums["total"][0][5:8].tolist() == [4.0, 12.0, 6.0]
+    untold = after(Declared(), *bodies)
+    assert untold.targets["engine"].failures == {"json": 3}
+
+
+def test_the_operators_model_stands_where_the_page_has_none() -> None:
+    """A page without a model's name takes the operator's; one that has a name keeps it."""
+    nameless = (FIXTURES / "B10.prom").read_bytes()
+    assert after(Declared(model_name="ours"), nameless).identities[0].key.model_name == "ours"
+    named = made.page([5.0], drafts=9.0)
+    assert after(Declared(model_name="ours"), named).identities[0].key.model_name == made.MODEL_NAME
