@@ -17,6 +17,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-annotate --no-emit-index-url --no-emit-find-links
 
+# What is locked, and so in the image, beside what is always needed; imported only where it is configured.
+EXTRAS := --extra dns --extra kubernetes
+
 TARGETS ?=
 ARGS ?=
 
@@ -37,6 +40,7 @@ check: $(VENV)/.dev ## everything that a change must pass before its tests run
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python -m alerts.generate --check
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_repository.py tests/test_docs.py
 
 bench: $(VENV)/.dev ## the benchmarks, each with the thing it is compared to
@@ -48,11 +52,12 @@ format: $(VENV)/.dev ## the layout that `make check` wants, and README's generat
 	$(BIN)/ruff check --fix --exit-zero --quiet .
 	$(BIN)/ruff format .
 	$(BIN)/python -m tests.readme --write
+	$(BIN)/python -m alerts.generate
 
 lock: $(VENV)/.run ## pins the newest versions that pyproject.toml allows
 	$(PIP) install uv
-	$(COMPILE) --upgrade pyproject.toml --output-file $(LOCK)
-	$(COMPILE) --upgrade pyproject.toml --extra dev --constraint $(LOCK) --output-file $(DEV_LOCK)
+	$(COMPILE) --upgrade pyproject.toml $(EXTRAS) --output-file $(LOCK)
+	$(COMPILE) --upgrade pyproject.toml $(EXTRAS) --extra dev --constraint $(LOCK) --output-file $(DEV_LOCK)
 
 clean: ## removes what the other commands made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -7,7 +7,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Literal
 
-from monitor import detectors, notify, pipeline, streams
+from monitor import detectors, notify, pipeline, regimes, streams
 from monitor.sources import targets
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ def _receiver(kind: Literal["alertmanager", "webhook"], receiver: Receiver) -> n
     )
 
 
-def _declared(target: Target) -> pipeline.Declared:
-    return pipeline.Declared(
+def _declared(target: Target) -> regimes.Declared:
+    return regimes.Declared(
         engine=target.engine,
         model_name=target.model,
         draft_model=target.draft_model,
@@ -142,8 +142,8 @@ def _declared(target: Target) -> pipeline.Declared:
     )
 
 
-def _found_declared(found: Found) -> pipeline.Declared:
-    return pipeline.Declared(
+def _found_declared(found: Found) -> regimes.Declared:
+    return regimes.Declared(
         draft_model=found.draft_model,
         method=found.method,
         num_speculative_tokens=found.num_speculative_tokens,

@@ -7,7 +7,7 @@ that no engine exports (temperature, language, tools) can move acceptance alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -92,6 +92,15 @@ def around(
     strengths: list[tuple[CauseName, float, str]] = [(*CAUSE_OF_MARK[mark.kind], mark.text) for mark in near]
     strengths += _shifts(before, after)
     return Attribution(tuple(text for _, _, text in strengths), _rank(strengths))
+
+
+def with_reason(found: Attribution, reason: str) -> Attribution:
+    """Return what was found and, as likely as all of it, what the engine is known to do by itself."""
+    if not reason:
+        return found
+    halved = [replace(cause, weight=round(cause.weight / 2.0, 3)) for cause in found.causes]
+    causes = sorted((*halved, Cause("engine", 0.5, reason)), key=lambda cause: (-cause.weight, cause.cause))
+    return Attribution((*found.facts, reason), tuple(causes))
 
 
 def _rank(strengths: Sequence[tuple[CauseName, float, str]]) -> tuple[Cause, ...]:

@@ -19,9 +19,9 @@ from monitor import implied, restarts
 from monitor.engines import base
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
+
+    from monitor.readings import Readings
 
     Floats = npt.NDArray[np.float64]
     Integers = npt.NDArray[np.int64]
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 GAP_INTERVALS = 2.5
 INTERVAL_MEMORY = 0.1
-LARGEST = 1e18  # no counter gets there
 
 _SPECULATION = slice(base.Counter.DRAFTS, base.Counter.ACCEPTED_TOKENS + 1)
 
@@ -43,34 +42,6 @@ class Outcome(IntEnum):
     LATE = 3  # older than the last one
     HELD = 4  # a counter went back without a restart: kept out until the next page tells which
     WAITING = 5  # a counter with few digits has not moved far enough to be read: the next page spans it
-
-
-@dataclass(frozen=True, slots=True)
-class Readings:
-    """Readings as arrays, B rows: `counters` [B, C], `accepted` [B, P] (0 past `positions`), the rest [B].
-
-    `since` is when the target's page was read without this stream, NaN where there was no such page; `gauge`
-    the engine's own mean acceptance length, NaN where it has counters.
-    """
-
-    at: Floats
-    counters: Floats
-    accepted: Floats
-    positions: Integers
-    num_speculative_tokens: Integers
-    evidence: Integers
-    started_at: Floats
-    created_at: Floats
-    since: Floats
-    gauge: Floats
-    window_drafts: Floats
-    running: Floats
-    resolution: Floats
-
-    def reported(self) -> Booleans:
-        """Return which positions [B, P] each reading has."""
-        result: Booleans = np.arange(self.accepted.shape[1]) < self.positions[:, None]
-        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +73,8 @@ def dtype(num_positions: int) -> np.dtype[np.void]:
     return np.dtype(
         [
             ("at", "f8"),
-            ("counters", "f8", base.NUM_COUNTERS),
-            ("accepted", "f8", num_positions),
-            ("started_at", "f8"),
-            ("created_at", "f8"),
+            ("growing", "f8", base.NUM_COUNTERS + num_positions),
+            ("begun", "f8", 2),
             ("interval", "f8"),
             ("positions", "i8"),
             ("held", "i8"),
@@ -119,57 +88,11 @@ def dtype(num_positions: int) -> np.dtype[np.void]:
 def allocate(num_rows: int, num_positions: int) -> npt.NDArray[np.void]:
     """Return rows of streams that were never read."""
     state = np.zeros(num_rows, dtype(num_positions))
-    for field in ("at", "counters", "started_at", "created_at", "interval", "held_total"):
+    for field in ("at", "begun", "interval", "held_total"):
         state[field] = np.nan
+    state["growing"][:, : base.NUM_COUNTERS] = np.nan
     implied.clear(state)
     return state
-
-
-def stack(readings: Sequence[base.Reading], at: Floats, since: Floats, num_positions: int) -> Readings:
-    """Return `readings` as arrays with room for `num_positions` positions; an impossible count is unknown."""
-    count = len(readings)
-    accepted = np.zeros((count, num_positions))
-    positions = np.zeros(count, np.int64)
-    for row, reading in enumerate(readings):
-        if reading.accepted:
-            positions[row] = min(len(reading.accepted), num_positions)
-            accepted[row, : positions[row]] = reading.accepted[:num_positions]
-    facts = np.array(
-        [
-            (
-                reading.num_speculative_tokens,
-                reading.evidence,
-                reading.started_at,
-                reading.created_at,
-                reading.mean_acceptance_length,
-                reading.window_drafts,
-                reading.running,
-                reading.resolution,
-            )
-            for reading in readings
-        ],
-    ).reshape(count, 8)
-    counters = np.array([reading.counters for reading in readings]).reshape(count, base.NUM_COUNTERS)
-    possible: Booleans = np.logical_and.reduce(_is_possible(accepted), axis=1)
-    return Readings(
-        at=at,
-        counters=np.where(_is_possible(counters), counters, np.nan),
-        accepted=np.where(possible[:, None], accepted, 0.0),
-        positions=np.where(possible, positions, 0),
-        num_speculative_tokens=facts[:, 0].astype(np.int64),
-        evidence=facts[:, 1].astype(np.int64),
-        started_at=facts[:, 2],
-        created_at=facts[:, 3],
-        since=since,
-        gauge=facts[:, 4],
-        window_drafts=facts[:, 5],
-        running=facts[:, 6],
-        resolution=facts[:, 7],
-    )
-
-
-def _is_possible(values: Floats) -> Booleans:
-    return (values >= 0.0) & (values < LARGEST)
 
 
 def between(
@@ -180,12 +103,13 @@ def between(
     `state` holds the streams' rows in the order of `rows`; the counts hold those of them that were counted.
     """
     before, outcome = _in_order(state, now)
+    counted = outcome == Outcome.COUNTED
     switched = implied.switched(state, now)
-    if switched.any():
+    if switched is not None:
         _forget(state, switched)
-        outcome[switched & (outcome == Outcome.COUNTED)] = Outcome.BASE
+        outcome[switched & counted] = Outcome.BASE
     if now.resolution.any():
-        outcome[(outcome == Outcome.COUNTED) & implied.unresolved(state, now)] = Outcome.WAITING
+        outcome[counted & implied.unresolved(state, now)] = Outcome.WAITING
     restarted, behind = restarts.seen(state, now)
     now = _whole(state, now, restarted)
     counted = outcome == Outcome.COUNTED
@@ -194,14 +118,14 @@ def between(
     restarted &= counted
     state["restarts"] += restarted
 
-    reported = now.reported()
     seconds = _seconds(now, before, restarted)
+    growth = _growth(state["growing"], now, restarted, counted)
     counts = Counts(
         rows=rows,
         at=now.at,
         seconds=seconds,
-        values=_difference(state["counters"], now.counters, restarted, counted),
-        accepted=now.accepted - np.where(reported & ~restarted[:, None], state["accepted"], 0.0),
+        values=growth[:, : base.NUM_COUNTERS],
+        accepted=growth[:, base.NUM_COUNTERS :],
         positions=now.positions,
         num_speculative_tokens=now.num_speculative_tokens,
         evidence=now.evidence,
@@ -213,7 +137,7 @@ def between(
     implied.complete(counts.values, state, now, restarted)
     kept = counted | (outcome == Outcome.BASE)
     implied.remember(state, now, counts.values[:, base.Counter.GENERATION_TOKENS], kept)
-    _remember(state, now, kept, restarted, reported)
+    _remember(state, now, kept, restarted)
     _learn_interval(state, counted & ~restarted, seconds)
     return (counts if counted.all() else select(counts, counted)), outcome
 
@@ -221,7 +145,7 @@ def between(
 def _in_order(state: npt.NDArray[np.void], now: Readings) -> tuple[Floats, Integers]:
     """Return when each stream was read before, and what becomes of the readings as far as time tells."""
     before = state["at"].copy()
-    outcome = np.full(len(before), Outcome.COUNTED, np.int64)
+    outcome = np.full(len(before), int(Outcome.COUNTED))
     if (now.at > before).all():
         return before, outcome
     first = np.isnan(before)
@@ -235,8 +159,9 @@ def _seconds(now: Readings, before: Floats, restarted: Booleans) -> Floats:
     """Return how long the counters have grown: since the last page, or since a start after it."""
     if not restarted.any():
         return now.at - before
-    within = restarted & (now.started_at > before) & (now.started_at < now.at)
-    return now.at - np.where(within, now.started_at, before)
+    started_at = now.begun[:, 0]
+    within = restarted & (started_at > before) & (started_at < now.at)
+    return now.at - np.where(within, started_at, before)
 
 
 def _add_up_positions(counts: Counts) -> None:
@@ -254,8 +179,8 @@ def select(counts: Counts, chosen: Booleans) -> Counts:
 
 def _forget(state: npt.NDArray[np.void], chosen: Booleans) -> None:
     """Take the last counters out of rows whose engine now counts other things: there is no difference."""
-    state["counters"] = np.where(chosen[:, None], np.nan, state["counters"])
-    state["accepted"] = np.where(chosen[:, None], 0.0, state["accepted"])
+    state["growing"][chosen, : base.NUM_COUNTERS] = np.nan
+    state["growing"][chosen, base.NUM_COUNTERS :] = 0.0
     state["positions"] = np.where(chosen, 0, state["positions"])
 
 
@@ -264,19 +189,26 @@ def _whole(state: npt.NDArray[np.void], now: Readings, restarted: Booleans) -> R
 
     After a restart nothing is missing: a series may come with its first event.
     """
-    unknown = np.isnan(now.counters[:, _SPECULATION])
+    unknown = now.unknown[:, _SPECULATION]
     bare = now.positions == 0
     if not (unknown.any() or bare.any()):
         return now
-    lost = (unknown & ~np.isnan(state["counters"][:, _SPECULATION])).any(1)
+    lost = (unknown & ~np.isnan(state["growing"][:, _SPECULATION])).any(1)
     lost |= bare & (state["positions"] > 0)
     lost &= ~restarted
     if not lost.any():
         return now
-    counters = now.counters.copy()
-    counters[lost, _SPECULATION] = np.nan
-    accepted = np.where(lost[:, None], 0.0, now.accepted)
-    return replace(now, counters=counters, accepted=accepted, positions=np.where(lost, 0, now.positions))
+    growing, reported = now.growing.copy(), now.reported.copy()
+    growing[lost, _SPECULATION] = np.nan
+    growing[lost, base.NUM_COUNTERS :] = 0.0
+    reported[lost, base.NUM_COUNTERS :] = False
+    return replace(
+        now,
+        growing=growing,
+        reported=reported,
+        unknown=np.isnan(growing),
+        positions=np.where(lost, 0, now.positions),
+    )
 
 
 def _hold(state: npt.NDArray[np.void], now: Readings, outcome: Integers, held: Booleans) -> None:
@@ -289,23 +221,19 @@ def _hold(state: npt.NDArray[np.void], now: Readings, outcome: Integers, held: B
     state["held"] = np.where(held, state["held"] + 1, np.where(outcome == Outcome.COUNTED, 0, state["held"]))
 
 
-def _difference(last: Floats, now: Floats, restarted: Booleans, counted: Booleans) -> Floats:
-    """Return the growth of each counter; one that appears, or begins anew, counts from zero."""
-    from_zero = (np.isnan(last) & counted[:, None]) | restarted[:, None]
-    return now - np.where(from_zero, 0.0, last)
+def _growth(last: Floats, now: Readings, restarted: Booleans, counted: Booleans) -> Floats:
+    """Return how much each counter grew [B, C + P]; one that appears, or begins anew, counts from zero."""
+    from_zero = (np.isnan(last) & counted[:, None]) | restarted[:, None] | ~now.reported
+    return now.growing - np.where(from_zero, 0.0, last)
 
 
-def _remember(
-    state: npt.NDArray[np.void], now: Readings, kept: Booleans, restarted: Booleans, reported: Booleans
-) -> None:
+def _remember(state: npt.NDArray[np.void], now: Readings, kept: Booleans, restarted: Booleans) -> None:
     keep = kept[:, None]
-    anew = restarted[:, None]
+    known = now.reported & ~now.unknown
     np.copyto(state["at"], now.at, where=kept)
-    np.copyto(state["counters"], now.counters, where=keep & (anew | ~np.isnan(now.counters)))
-    np.copyto(state["accepted"], now.accepted, where=keep & (anew | reported))
+    np.copyto(state["growing"], now.growing, where=keep & (known | restarted[:, None]))
     np.copyto(state["positions"], now.positions, where=kept & (restarted | (now.positions > 0)))
-    np.copyto(state["started_at"], now.started_at, where=kept & ~np.isnan(now.started_at))
-    np.copyto(state["created_at"], now.created_at, where=kept & ~np.isnan(now.created_at))
+    np.copyto(state["begun"], now.begun, where=keep & ~np.isnan(now.begun))
 
 
 def _learn_interval(state: npt.NDArray[np.void], usable: Booleans, seconds: Floats) -> None:

@@ -25,6 +25,7 @@ EventKind = Literal[
     "regime_change",
     "data_quality",
 ]
+CONFIDENCE_QUANTILE = 1.96  # 95 %, two sides
 UNKNOWN_LEVEL = Level(math.nan, math.nan, math.nan, (), 0.0)
 
 
@@ -154,6 +155,31 @@ def benefit_lost(before: float, after: float) -> float:
     return (before - after) / (before - 1.0) if before > 1.0 else math.nan
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a new regime did to acceptance, and how sure that is (0 to 1)."""
+
+    outcome: Literal["better", "worse", "no_difference"]
+    confidence: float
+
+
+def verdict(before: Level, after: Level) -> Verdict | None:
+    """Return how two levels compare, None where one is unknown.
+
+    Each level's interval is taken for 95 % of a normal distribution; a difference that is surer than 95 % is
+    one. `confidence` is that of the difference, whatever the outcome.
+    """
+    spread = math.hypot(before.mal_high - before.mal_low, after.mal_high - after.mal_low)
+    difference = after.mal - before.mal
+    if not math.isfinite(spread) or not math.isfinite(difference) or spread <= 0:
+        return None
+    standard_errors = 2.0 * CONFIDENCE_QUANTILE * difference / spread
+    confidence = math.erf(abs(standard_errors) / math.sqrt(2.0))
+    if abs(standard_errors) < CONFIDENCE_QUANTILE:
+        return Verdict("no_difference", confidence)
+    return Verdict("better" if difference > 0 else "worse", confidence)
+
+
 def as_json(event: Event) -> dict[str, object]:
     """Return the event as the API and `replay --json` show it; unknown values are None."""
     key = event.key
@@ -181,6 +207,7 @@ def as_json(event: Event) -> dict[str, object]:
             "tpot_ratio": number(event.cost.tpot_ratio),
             "benefit_lost_ratio": number(event.cost.benefit_lost_ratio),
         },
+        "verdict": _verdict(event),
         "positions": list(event.positions),
         "causes": [
             {"cause": cause.cause, "weight": cause.weight, "evidence": cause.evidence}
@@ -189,6 +216,11 @@ def as_json(event: Event) -> dict[str, object]:
         "facts": list(event.facts),
         "detector": event.detector,
     }
+
+
+def _verdict(event: Event) -> dict[str, object] | None:
+    found = verdict(event.before, event.after) if event.kind == "regime_change" else None
+    return None if found is None else {"outcome": found.outcome, "confidence": round(found.confidence, 4)}
 
 
 def number(value: float) -> float | None:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from monitor.scrapes import FailureReason
 
 SHOWN_CHARACTERS = 80
+LONGEST_LINE_BYTES = 16 << 10  # the labels of a longer one would be kept for as long as its stream
+MOST_PROBLEMS = 1000  # a page with more of them is none
+MOST_SERIES = 50_000  # wanted ones; those of a thousand engines on a federated page are fewer
+LONGEST_KEPT_BYTES = 256
 SLACK = 48  # bytes that numbers may grow or shrink by between two wanted lines
 ESCAPED = {"n": "\n", '"': '"', "\\": "\\"}
 
@@ -173,11 +177,10 @@ def _search(text: bytes, wanted: frozenset[str]) -> Page:
     followers: list[bytes] = []
     problems: list[Problem] = []
     lines = 0
+    number, counted = 0, 0
     for match in _pattern(wanted).finditer(text):
         lines += 1
         line = match.group()[1:].lstrip(_BLANKS)
-        if not _is_wanted(line, wanted):
-            continue
         located = False
         try:
             name, labels, after = _identity(line)
@@ -186,8 +189,11 @@ def _search(text: bytes, wanted: frozenset[str]) -> Page:
             located = True
             value = _number(line[after:])
         except ValueError as error:
-            number = text.count(b"\n", 0, match.start() + 1)
+            number += text.count(b"\n", counted, match.start() + 1)
+            counted = match.start() + 1
             problems.append(Problem(number, _shown(line), str(error), located))
+            if len(problems) > MOST_PROBLEMS:
+                raise _too_many(problems[0]) from None
             if not located:
                 continue
             value = math.nan
@@ -196,12 +202,22 @@ def _search(text: bytes, wanted: frozenset[str]) -> Page:
         prefixes.append(b"\n" + line[:after])
         starts.append(match.start())
         followers.append(_beginning(text, match.end()))
+        if len(series) > MOST_SERIES:
+            detail = (
+                f"more than {MOST_SERIES} series to read, expected the page of one engine or of some hundred"
+            )
+            raise RefusedPageError("too_large", detail)
     if not series:
         refuse_unless_exposition(text[1:])
     layout = Layout(tuple(series))
     if lines == len(prefixes) and not problems:
         layout = Layout(tuple(series), tuple(prefixes), tuple(starts), tuple(followers))
     return Page(layout, values, tuple(problems))
+
+
+def _too_many(first: Problem) -> RefusedPageError:
+    detail = f"more than {MOST_PROBLEMS} of its lines cannot be read; line {first.line_number}: "
+    return RefusedPageError("not_metrics", f"{detail}{first.expected}, read {first.line!r}")
 
 
 def _beginning(text: bytes, position: int) -> bytes:
@@ -213,12 +229,12 @@ def _beginning(text: bytes, position: int) -> bytes:
 def unreadable(body: bytes) -> tuple[Problem, ...]:
     """Return every line of the page, wanted or not, that is neither a sample nor a comment.
 
-    For people who look at one page: it reads all of it.
+    For people who look at one page: it reads all of it, up to MOST_PROBLEMS such lines.
     """
-    problems = []
+    problems: list[Problem] = []
     for number, raw in enumerate(body.split(b"\n"), 1):
         line = raw.strip()
-        if not line or line.startswith(b"#"):
+        if not line or line.startswith(b"#") or len(problems) == MOST_PROBLEMS:
             continue
         try:
             _number(line[_identity(line)[2] :])
@@ -227,16 +243,11 @@ def unreadable(body: bytes) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
-def _is_wanted(line: bytes, wanted: frozenset[str]) -> bool:
-    """Return whether a line without its indentation says that it is of a wanted name."""
-    if line[:1] == b"{":
-        return any(b'"' + name.encode() + b'"' in line for name in wanted)
-    match = _NAME.match(line)
-    return match is not None and match.group().decode() in wanted
-
-
 def _identity(line: bytes) -> tuple[str, tuple[tuple[str, str], ...], int]:
     """Return name, labels and the offset of what follows them; ValueError says what was expected."""
+    if len(line) > LONGEST_LINE_BYTES:
+        msg = f"expected a line of at most {LONGEST_LINE_BYTES} bytes"
+        raise ValueError(msg)
     if line[:1] == b"{":
         name, position = "", 0
     else:
@@ -297,8 +308,13 @@ def _number(rest: bytes) -> float:
     return float(fields[0])
 
 
-@lru_cache(maxsize=4096)
 def _unescape(value: bytes) -> str:
+    # The names of a page come again and again; a text of kilobytes would only fill the cache.
+    return _unescaped(value) if len(value) < LONGEST_KEPT_BYTES else _unescaped.__wrapped__(value)
+
+
+@lru_cache(maxsize=4096)
+def _unescaped(value: bytes) -> str:
     text = value.decode("utf-8", "replace")
     if "\\" not in text:
         return text
@@ -307,12 +323,13 @@ def _unescape(value: bytes) -> str:
 
 @lru_cache(maxsize=256)
 def _pattern(wanted: frozenset[str]) -> re.Pattern[bytes]:
-    """Return a pattern for lines of the wanted names, for indented ones and those that begin with a brace.
+    """Return a pattern for lines of the wanted names, indented ones and those with the name in braces too.
 
     The names become a tree, so that one pass over the page is enough.
     """
     tree = _tree(sorted(name.encode() for name in wanted))
-    return re.compile(rb"\n(?:" + tree + rb"(?=[ \t{])|[ \t{])[^\n]*")
+    odd = rb"[ \t]+" + tree + rb"(?=[ \t{])|[ \t]*\{[^\n]*?\"" + tree + rb'"'
+    return re.compile(rb"\n(?:" + tree + rb"(?=[ \t{])|(?=[ \t{])(?:" + odd + rb"))[^\n]*")
 
 
 def _tree(names: list[bytes]) -> bytes:

@@ -16,7 +16,7 @@ from monitor.engines.base import Counter, Evidence
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from monitor.deltas import Readings
+    from monitor.readings import Readings
 
     Floats = npt.NDArray[np.float64]
     Booleans = npt.NDArray[np.bool_]
@@ -33,12 +33,17 @@ def clear(state: npt.NDArray[np.void]) -> None:
     state["gauge"] = np.nan
 
 
-def switched(state: npt.NDArray[np.void], now: Readings) -> Booleans:
-    """Return which readings count other things than the stream's last one did: the two have no difference."""
+def switched(state: npt.NDArray[np.void], now: Readings) -> Booleans | None:
+    """Return which readings count other things than the stream's last one did, None where none does.
+
+    The two have no difference.
+    """
     before: npt.NDArray[np.int64] = state["evidence"]
-    known: Booleans = (now.evidence != Evidence.NONE) & (before != Evidence.NONE)
     differs: Booleans = now.evidence != before
-    return known & differs
+    if not differs.any():
+        return None
+    known: Booleans = (now.evidence != Evidence.NONE) & (before != Evidence.NONE)
+    return differs & known
 
 
 def unresolved(state: npt.NDArray[np.void], now: Readings) -> Booleans:
@@ -46,7 +51,7 @@ def unresolved(state: npt.NDArray[np.void], now: Readings) -> Booleans:
     if not now.resolution.any():
         return np.zeros(len(state), bool)
     columns = [Counter.DRAFTS, Counter.ACCEPTED_TOKENS]
-    growth: Floats = now.counters[:, columns] - state["counters"][:, columns]
+    growth: Floats = now.counters[:, columns] - state["growing"][:, columns]
     few: Booleans = (growth[:, 0] >= 0) & (growth[:, 0] < RESOLVED_STEPS * now.resolution)
     return few & (growth > 0).any(1)
 
@@ -70,6 +75,8 @@ def complete(values: Floats, state: npt.NDArray[np.void], now: Readings, restart
 
 def remember(state: npt.NDArray[np.void], now: Readings, tokens: Floats, kept: Booleans) -> None:
     """Keep with `state` what the next reading is compared with; `tokens` are those of the interval."""
+    if not ((now.evidence != state["evidence"]) | state["paused"] | (now.evidence == Evidence.GAUGE)).any():
+        return
     counted = now.evidence != Evidence.NONE
     state["evidence"] = np.where(kept & counted, now.evidence, state["evidence"])
     state["paused"] = np.where(kept, ~counted & ~np.isnan(now.counters[:, Counter.DRAFTS]), state["paused"])

@@ -56,9 +56,9 @@ class StreamTable:
     `labels` and `info` are label blocks (`stream_labels`, `info_labels`), made once per stream and kept.
     `drafts`, `draft_tokens`, `accepted_tokens` and `position_accepted_tokens` [N, P] are totals that never
     fall. `state` holds indices into `state_names`. `window` names the entry of `windows` whose interval is
-    shown. `active` holds 1 where a change of (kind, severity) is open; `changes` counts by (kind, direction)
-    and `violations` by check: name every key that can occur, zeros included, or the first occurrence is
-    invisible to `increase()`.
+    shown. `active` holds 1 where a change of (kind, severity) is open, `causes` the weights of its likely
+    causes. `changes` counts by (kind, direction) and `violations` by check: name every key that can occur,
+    zeros included, or the first occurrence is invisible to `increase()`.
     """
 
     labels: Sequence[str]
@@ -77,6 +77,7 @@ class StreamTable:
     last_change_at: Floats
     benefit_lost_ratio: Floats
     active: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
+    causes: Mapping[str, Floats] = field(default_factory=dict)
     changes: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
     violations: Mapping[str, Floats] = field(default_factory=dict)
 
@@ -306,6 +307,11 @@ def _changes(table: StreamTable) -> Iterator[Family]:
         for (kind, severity), values in table.active.items()
     ]
     yield Family("specmon_change_active", "gauge", "1 while a change of this kind is open.", active)
+    causes = [
+        Column(labels, values, textformat.labels({"cause": cause})) for cause, values in table.causes.items()
+    ]
+    help_text = "Weight of a likely cause of the change that is open; those of one change sum to 1."
+    yield Family("specmon_change_cause_ratio", "gauge", help_text, causes)
     changes = [
         Column(labels, values, textformat.labels({"kind": kind, "direction": direction}))
         for (kind, direction), values in table.changes.items()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from monitor.engines.base import Reader
     from monitor.exposition import Layout, Problem
 
+LARGEST = 1e18
 GLANCES = 8  # of so many pages one is searched for wanted lines that were not there before
 STATS_OFF = "expected its serving metrics; are they switched off there?"
 
@@ -60,7 +61,7 @@ def read(memory: Memory, body: bytes, beside: Mapping[str, bytes], engine: str =
         memory.beside.pop(path, None)  # read with every page: an old answer does not belong to this one
     if beside:
         memory.beside.update(beside)
-    readings = memory.reader(page.values, memory.beside)
+    readings = memory.reader([_possible(value) for value in page.values], memory.beside)
     if not readings:
         detail = f"a page of {memory.schema.engine.name} without one stream: {STATS_OFF}"
         return Look(failure=Failure("unrecognised", detail), problems=page.problems)
@@ -71,14 +72,21 @@ def read(memory: Memory, body: bytes, beside: Mapping[str, bytes], engine: str =
     return Look(readings, problems=page.problems, duplicates=memory.duplicates)
 
 
-def read_iterations(memory: Memory, body: bytes, beside: Mapping[str, bytes], at: float, model_name: str) -> Look:
-    """Return what records of single iterations, read at `at`, add to those before; they are gone from the engine."""
+def read_iterations(
+    memory: Memory, body: bytes, beside: Mapping[str, bytes], at: float, model_name: str
+) -> Look:
+    """Return what records of single iterations, read at `at`, add to those that were read before."""
     memory.beside.update(beside)
     try:
         memory.totals = iterations.add(memory.totals or iterations.Totals(began=at), body, at)
     except iterations.NotIterations as error:
         return Look(failure=Failure("not_metrics", str(error)))
     return Look((iterations.reading(memory.totals, model_name, memory.beside),))
+
+
+def _possible(value: float) -> float:
+    """Return a value as readers take it: they calculate, and nothing that is true is as large as that."""
+    return value if -LARGEST < value < LARGEST else UNKNOWN
 
 
 def _page(memory: Memory, body: bytes, engine: str) -> exposition.Page | None:

@@ -12,47 +12,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import attribution, deltas, detectors, estimates, events, pages, quality, streams, table, windows
+from monitor import (
+    changes,
+    deltas,
+    detectors,
+    pages,
+    quality,
+    readings,
+    regimes,
+    streams,
+    table,
+    windows,
+)
 from monitor.attribution import Mark
 from monitor.engines import iterations
 from monitor.engines.base import Counter
-from monitor.events import Cost, Event, StreamKey
+from monitor.events import StreamKey
+from monitor.regimes import NOTHING_DECLARED, Declared
 from monitor.scrapes import Failure
-from monitor.streams import MOST_POSITIONS, Identity, Limits, State, TargetState
+from monitor.streams import MOST_POSITIONS, Limits, State, TargetState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
-    from monitor.detectors import Alarm, Findings
+    from monitor.detectors import Findings
     from monitor.engines.base import Reading
+    from monitor.events import Event
     from monitor.scrapes import Scrape
-
-REGIME_MARKS: dict[str, attribution.MarkKind] = {
-    "draft_model": "draft_model",
-    "target_model": "target_model",
-    "method": "method",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """What the operator or discovery says of a target that its page cannot say; empty where nothing is said.
-
-    `facts` are not part of the regime; a change of one of them, such as the image, is a mark.
-    """
-
-    engine: str = ""
-    model_name: str = ""
-    draft_model: str = ""
-    method: str = ""
-    num_speculative_tokens: int = 0
-    labels: tuple[tuple[str, str], ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
-
-
-NOTHING_DECLARED = Declared()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,22 +125,13 @@ def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> list[_News]:
         since = target.good_at if scrape.readings is None and target.good_at <= scrape.at else math.nan
         declared = plan.declared.get(scrape.target, NOTHING_DECLARED)
         for reading in _look(declared, target, scrape):
-            told = _as_declared(reading, declared)
+            told = regimes.as_declared(reading, declared)
             key = StreamKey(scrape.target, told.model_name, told.replica)
             found.append((key, scrape.at, since, told))
     fresh = [key for key in dict.fromkeys(key for key, _, _, _ in found) if key not in state.rows]
     if fresh:
         state.add(fresh)
     return [_News(state.rows[key], at, since, reading) for key, at, since, reading in found]
-
-
-def _as_declared(reading: Reading, declared: Declared) -> Reading:
-    """Return the reading with the operator's model and k where the page has none: drafts may follow from k."""
-    tokens = reading.num_speculative_tokens or declared.num_speculative_tokens
-    name = reading.model_name or declared.model_name
-    if (tokens, name) == (reading.num_speculative_tokens, reading.model_name):
-        return reading
-    return replace(reading, num_speculative_tokens=tokens, model_name=name)
 
 
 def _look(declared: Declared, target: TargetState, scrape: Scrape) -> tuple[Reading, ...]:
@@ -164,7 +143,9 @@ def _look(declared: Declared, target: TargetState, scrape: Scrape) -> tuple[Read
     if scrape.readings is not None:
         look = pages.Look(scrape.readings)
     elif scrape.body is not None and declared.engine == iterations.NAME:
-        look = pages.read_iterations(target.memory, scrape.body, scrape.beside, scrape.at, declared.model_name)
+        look = pages.read_iterations(
+            target.memory, scrape.body, scrape.beside, scrape.at, declared.model_name
+        )
     elif scrape.body is not None:
         look = pages.read(target.memory, scrape.body, scrape.beside, declared.engine)
     elif scrape.failure is None:
@@ -193,46 +174,14 @@ def _recognise(
         row, at, reading = news[index].row, news[index].at, news[index].reading
         identity = state.identities[row]
         target = identity.key.target
-        changed[index] = _identify(plan.declared.get(target), identity, reading, at)
+        changed[index] = regimes.identify(plan.declared.get(target), identity, reading, at)
         if identity.engine == "":
             memory = state.targets[target].memory
             identity.engine = memory.schema.engine.name if memory.schema else "counters"
         drafted = not math.isnan(state.status["drafts_at"][row])
         if drafted and state.status["speculating"][row] and not reading.speculating:
-            switched.append(_switched_off(state, row, at))
+            switched.append(changes.switched_off(state, row, at))
     return changed, switched
-
-
-def _identify(declared: Declared | None, identity: Identity, reading: Reading, at: float) -> bool:
-    """Return whether the reading belongs to another regime than the last one; marks what changed."""
-    seen = (reading.num_speculative_tokens, reading.engine_version, reading.config, reading.facts, declared)
-    if seen == identity.seen:
-        return False
-    first = not identity.seen
-    identity.seen = seen
-    declared = declared or NOTHING_DECLARED
-    config = {"draft_model": declared.draft_model, "method": declared.method} | dict(reading.config)
-    tokens = reading.num_speculative_tokens or declared.num_speculative_tokens
-    changes: list[tuple[attribution.MarkKind, str, str, str]] = [
-        (REGIME_MARKS.get(name, "config"), name, identity.config.get(name, ""), value)
-        for name, value in config.items()
-    ]
-    changes.append(("engine_version", "engine version", identity.engine_version, reading.engine_version))
-    before = str(identity.num_speculative_tokens or "")
-    changes.append(("num_speculative_tokens", "num_speculative_tokens", before, str(tokens or "")))
-    real = [change for change in changes if change[2] and change[3] and change[2] != change[3]]
-    said = dict((*reading.facts, *declared.facts))
-    facts = [("fact", name, identity.facts.get(name, ""), value) for name, value in said.items()]
-    for kind, name, old, new in [*real, *facts]:
-        if old and new and old != new:
-            streams.remember(identity, Mark(at, kind, f"{name} went from {old} to {new}"))  # type: ignore[arg-type]
-    identity.config |= {name: value for name, value in config.items() if value}
-    identity.facts |= said
-    identity.engine_version = reading.engine_version or identity.engine_version
-    identity.num_speculative_tokens = tokens or identity.num_speculative_tokens
-    if real and not first:
-        identity.regimes += 1
-    return bool(real) and not first
 
 
 def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation | None, list[Event]]:
@@ -242,13 +191,13 @@ def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation
         state.widen(width)
     rows = np.array([each.row for each in news], np.intp)
     ledger = table.take(state.ledger, rows)
-    readings = deltas.stack(
+    now = readings.stack(
         [each.reading for each in news],
         np.array([each.at for each in news]),
         np.array([each.since for each in news]),
         min(state.num_positions, MOST_POSITIONS),
     )
-    counts, outcome = deltas.between(ledger, rows, readings)
+    counts, outcome = deltas.between(ledger, rows, now)
     table.put(state.ledger, rows, ledger)
     changed, switched = _recognise(plan, state, news, outcome <= deltas.Outcome.BASE)
     counts = replace(counts, new_regime=changed[outcome == deltas.Outcome.COUNTED])
@@ -262,7 +211,7 @@ def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation
     findings = detectors.step(plan.detection, watch, counts)
     table.put(state.watch, counts.rows, watch)
     _note_findings(state, counts, findings)
-    raised = [_raise(plan, state, counts, alarm) for alarm in findings.alarms]
+    raised = [changes.raised(state, counts, alarm, plan.windows) for alarm in findings.alarms]
     return Observation(counts, findings), [*switched, *raised]
 
 
@@ -296,56 +245,3 @@ def _note_findings(state: State, counts: deltas.Counts, findings: Findings) -> N
     for index in np.flatnonzero(counts.restarted):
         text = "the engine restarted: its counters began anew"
         streams.remember(state.identities[counts.rows[index]], Mark(float(counts.at[index]), "restart", text))
-
-
-def _raise(plan: Plan, state: State, counts: deltas.Counts, alarm: Alarm) -> Event:
-    """Return the event that an alarm opens, changes or closes; the stream keeps it while it is open."""
-    row = int(counts.rows[alarm.index])
-    identity = state.identities[row]
-    before, after = windows.around(state.sums[row : row + 1], alarm.change_point_at, plan.windows)
-    cost = _cost(alarm, before, after)
-    open_event = identity.event
-    if alarm.action == "close" and open_event is not None:
-        event = events.closed(open_event, alarm.raised_at)
-    elif alarm.action == "update" and open_event is not None:
-        event = events.updated(open_event, alarm, cost)
-    else:
-        interval = float(state.ledger["interval"][row])
-        change = (alarm.change_point_low, alarm.change_point_high)
-        why = attribution.around(change, interval, identity.marks, before, after)
-        event = events.opened(identity.id, identity.key, alarm, cost, why)
-        _count_change(state, row, event)
-    if alarm.action != "note":
-        identity.event = event if event.status == "open" else None
-    return event
-
-
-def _count_change(state: State, row: int, event: Event) -> None:
-    identity = state.identities[row]
-    direction = "up" if event.kind == "improvement" else "none" if event.kind == "regime_change" else "down"
-    key = (event.kind, direction)
-    identity.change_counts[key] = identity.change_counts.get(key, 0) + 1
-    identity.last_change_at = event.raised_at
-    state.status["events"][row] += 1
-
-
-def _cost(alarm: Alarm, before: windows.Sums, after: windows.Sums) -> Cost:
-    """Return what the change costs: from delivered tokens and step times where the page has them."""
-    old, new = estimates.from_sums(before), estimates.from_sums(after)
-    tokens = float(new.tokens_per_step[0] / old.tokens_per_step[0])
-    if not math.isfinite(tokens):
-        tokens = alarm.after.mal / alarm.before.mal if alarm.before.mal > 0 else math.nan
-    tpot = float(new.implied_tpot_seconds[0] / old.implied_tpot_seconds[0])
-    if not math.isfinite(tpot):
-        tpot = 1.0 / tokens if tokens > 0 else math.nan
-    return Cost(tokens, tpot, events.benefit_lost(alarm.before.mal, alarm.after.mal))
-
-
-def _switched_off(state: State, row: int, at: float) -> Event:
-    """Return the note that a stream's page no longer has speculation."""
-    identity = state.identities[row]
-    fact = "the page no longer has the engine's speculation counters: speculation is not configured any more"
-    why = attribution.Attribution((fact,), (attribution.Cause("config", 1.0, fact),))
-    event = events.noted(identity.id, identity.key, "speculation_off", at, why)
-    _count_change(state, row, event)
-    return event

@@ -16,7 +16,7 @@ from monitor.engines import base
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from monitor.deltas import Readings
+    from monitor.readings import Readings
 
     Floats = npt.NDArray[np.float64]
     Booleans = npt.NDArray[np.bool_]
@@ -28,28 +28,21 @@ PATIENT_PAGES = 20  # pages behind in a row, against their start time's word, un
 
 def seen(state: npt.NDArray[np.void], now: Readings) -> tuple[Booleans, Booleans]:
     """Return which streams began anew and which readings must be held back."""
-    newer, older, same = _start_times(state, now)
-    last = state["counters"]
-    fell = (now.counters < last).any(1) | ((now.accepted < state["accepted"]) & now.reported()).any(1)
+    last = state["growing"]
+    moved_on = now.begun - state["begun"]
+    newer = (moved_on > SAME_START_SECONDS).any(1)
+    older = (moved_on < -SAME_START_SECONDS).any(1)
+    fell = ((now.growing < last) & now.reported).any(1)
     behind = (fell | older) & ~newer
     if not behind.any():
         return newer, behind
-    far = (now.counters < RESTART_SHARE * last)[:, : base.Counter.FIRST_TOKENS].any(1)
+    far = (now.growing < RESTART_SHARE * last)[:, : base.Counter.FIRST_TOKENS].any(1)
     # A page that stands still may be a cached one; a process that works moves.
     moved = total(now) != state["held_total"]
-    denied = same | older
+    denied = older | (np.abs(moved_on) <= SAME_START_SECONDS).any(1)
     stays = moved & (state["held"] >= np.where(denied, PATIENT_PAGES, 1))
     believed = behind & ((far & ~denied) | stays)
     return newer | believed, behind & ~believed
-
-
-def _start_times(state: npt.NDArray[np.void], now: Readings) -> tuple[Booleans, Booleans, Booleans]:
-    """Return which streams have a later start time than before, an earlier one, the same one."""
-    started, created = now.started_at - state["started_at"], now.created_at - state["created_at"]
-    same = (np.abs(started) <= SAME_START_SECONDS) | (np.abs(created) <= SAME_START_SECONDS)
-    newer = (started > SAME_START_SECONDS) | (created > SAME_START_SECONDS)
-    older = (started < -SAME_START_SECONDS) | (created < -SAME_START_SECONDS)
-    return newer, older, same
 
 
 def total(now: Readings) -> Floats:

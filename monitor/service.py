@@ -72,18 +72,15 @@ class Service:
         discovery: Discovery | None = None,
         notifier: Notifier | None = None,
     ) -> None:
-        self._plan = plan
+        self._plan, self._store = plan, kept
+        self._clock, self._bucket = clock, bucket
         self._discovery = discovery
         self._notifier = notifier or notify.Notifier(clock=clock)
-        self._clock = clock
-        self._bucket = bucket
-        self._store = kept
         self._pending: list[Scrape] = []
         self._arrived = asyncio.Event()
         self._unsaved: list[Event] = []
         self._recorder = history.Recorder()
-        self._since = np.zeros(0)
-        self._codes = np.zeros(0, np.int64)
+        self._since, self._codes = np.zeros(0), np.zeros(0, np.int64)
         self._running: set[str] = set()
         self._reload = (True, clock())
         self._state = self._restored()
@@ -286,9 +283,7 @@ class Service:
             self._note_states()
             return self._recorder.take(self._state, self._codes, streams.STATES, self._clock())
 
-    def _save(
-        self, found: Sequence[Event], buckets: Sequence[history.Bucket], notices: KeptNotices
-    ) -> bool:
+    def _save(self, found: Sequence[Event], buckets: Sequence[history.Bucket], notices: KeptNotices) -> bool:
         with self._facts.lock:
             blobs = checkpoint.freeze(self._state)
         try:

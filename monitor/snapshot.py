@@ -70,8 +70,15 @@ class Snapshot:
         return [stream for stream in self._streams if stream.target in self._facts.urls]
 
     def stream(self, stream_id: str) -> view.StreamView | None:
-        """One stream by its id."""
-        return next((stream for stream in self._streams if stream.id == stream_id), None)
+        """One stream by its id, or by its labels joined by `~`: rules and dashboards cannot make an id."""
+        return next(
+            (
+                stream
+                for stream in self._streams
+                if stream_id in (stream.id, f"{stream.target}~{stream.model_name}~{stream.replica}")
+            ),
+            None,
+        )
 
     def events(
         self,
@@ -252,6 +259,7 @@ def _stream_table(facts: Facts, now: float, rows: npt.NDArray[np.intp]) -> metri
             [i.event.cost.benefit_lost_ratio if i.event else math.nan for i in identities], float
         ),
         active=_active(identities),
+        causes=_causes(identities),
         changes=_changes(identities),
         violations=_violations(state, rows),
     )
@@ -303,6 +311,15 @@ def _active(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt
             key = (identity.event.kind, identity.event.severity)
             active.setdefault(key, np.full(len(identities), np.nan))[index] = 1.0
     return active
+
+
+def _causes(identities: Sequence[streams.Identity]) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the weight of each cause of a stream's open event, NaN elsewhere."""
+    causes: dict[str, npt.NDArray[np.float64]] = {}
+    for index, identity in enumerate(identities):
+        for each in identity.event.causes if identity.event is not None else ():
+            causes.setdefault(each.cause, np.full(len(identities), np.nan))[index] = each.weight
+    return causes
 
 
 def _changes(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt.NDArray[np.float64]]:

@@ -247,9 +247,7 @@ class Store:
         connection.execute("DELETE FROM events WHERE closed_at < ?", (oldest,))
 
 
-def _put_notices(
-    connection: sqlite3.Connection, notices: Sequence[tuple[str, str, str | None]]
-) -> None:
+def _put_notices(connection: sqlite3.Connection, notices: Sequence[tuple[str, str, str | None]]) -> None:
     gone = ((receiver, key) for receiver, key, record in notices if record is None)
     connection.executemany("DELETE FROM notices WHERE receiver = ? AND key = ?", gone)
     connection.executemany(_UPSERT_NOTICE, (notice for notice in notices if notice[2] is not None))

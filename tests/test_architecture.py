@@ -63,7 +63,18 @@ OUTSIDE = frozenset(
     }
 )
 THIRD_PARTY = frozenset(
-    {"aiohttp", "prometheus_client", "pydantic", "pydantic_settings", "scipy", "yaml", "zstandard"}
+    {
+        "aiohttp",
+        "dns",
+        "httpx2",
+        "lightkube",
+        "prometheus_client",
+        "pydantic",
+        "pydantic_settings",
+        "scipy",
+        "yaml",
+        "zstandard",
+    }
 )
 # HTML is written in these two words.
 VOCABULARY = frozenset({"monitor.web.markup"})
@@ -77,10 +88,19 @@ STRANGERS = {
     "settings": frozenset({"web", "sources", "store", "demo", "discovery", "metrics", "notify", "service"}),
     "metrics": frozenset({"web", "sources", "store", "demo", "discovery", "notify", "service"}),
     "demo": frozenset({"web", "sources", "store", "metrics", "notify", "service"}),
+    "notify": frozenset({"store", "demo", "discovery", "metrics", "service", "settings"}),
 }
 
 # Library → the one part that knows it.
-ONLY_IN = {"pydantic": "settings", "pydantic_settings": "settings", "yaml": "settings", "sqlite3": "store"}
+ONLY_IN = {
+    "dns": "discovery",
+    "httpx2": "discovery",
+    "lightkube": "discovery",
+    "pydantic": "settings",
+    "pydantic_settings": "settings",
+    "sqlite3": "store",
+    "yaml": "settings",
+}
 
 VAGUE = frozenset({"utils", "util", "helpers", "helper", "common", "models", "types", "misc", "base_utils"})
 LONGEST_FILE = 400

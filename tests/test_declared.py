@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from monitor import engines, pipeline, settings
-from monitor.pipeline import Declared
+from monitor.regimes import Declared
 from monitor.scrapes import Scrape
 from tests import made
+
+if TYPE_CHECKING:
+    from monitor.streams import State
 
 FIXTURES = Path(__file__).parent / "fixtures" / "cases"
 AT = 1_700_000_000.0
 
 
-def after(declared: Declared, *bodies: bytes) -> pipeline.State:
+def after(declared: Declared, *bodies: bytes) -> State:
     """The state after these pages of one target, 15 s apart."""
     plan = replace(pipeline.Plan(), declared={"engine": declared})
     state = pipeline.begin(plan)
@@ -27,7 +31,9 @@ def after(declared: Declared, *bodies: bytes) -> pipeline.State:
 def test_every_engine_may_be_named() -> None:
     """The setting takes exactly the engines that can be read."""
     kind = next(setting.kind for setting in settings.describe() if setting.name == "targets[].engine")
-    assert sorted(name for name in kind.split(" or ") if name) == sorted(name for name in engines.CHOICES if name)
+    assert sorted(name for name in kind.split(" or ") if name) == sorted(
+        name for name in engines.CHOICES if name
+    )
 
 
 def test_a_page_of_another_engine_is_not_read() -> None:

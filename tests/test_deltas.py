@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor import deltas, restarts
+from monitor import readings as arrays
 from monitor.deltas import Outcome
 from monitor.engines.base import UNKNOWN, Counter
 from tests import made
@@ -39,7 +40,7 @@ class Streams:
         """Read the streams `rows` (all) at `at` and return what was counted and what became of each reading."""
         chosen = np.arange(len(self.state)) if rows is None else np.array(rows)
         state = self.state[chosen]
-        now = deltas.stack(
+        now = arrays.stack(
             readings,
             np.full(len(chosen), at),
             np.full(len(chosen), since),

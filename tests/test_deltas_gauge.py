@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from monitor import deltas, implied
+from monitor import readings as arrays
 from monitor.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
 
 DRAFTS, ACCEPTED, TOKENS = Counter.DRAFTS, Counter.ACCEPTED_TOKENS, Counter.GENERATION_TOKENS
@@ -34,7 +35,7 @@ def counted(*readings: Reading) -> list[tuple[float, float]]:
     state = deltas.allocate(1, 4)
     found = []
     for index, reading in enumerate(readings):
-        now = deltas.stack([reading], np.array([15.0 * (index + 1)]), np.array([UNKNOWN]), 4)
+        now = arrays.stack([reading], np.array([15.0 * (index + 1)]), np.array([UNKNOWN]), 4)
         counts, outcome = deltas.between(state, np.arange(1), now)
         if outcome[0] == deltas.Outcome.COUNTED:
             found.append((float(counts.values[0, DRAFTS]), float(counts.values[0, ACCEPTED])))
@@ -95,7 +96,7 @@ def test_the_value_survives_a_saved_state() -> None:
     """What was seen is in the rows, so a monitor that restarts does not take an old value for news."""
     state = deltas.allocate(1, 4)
     for at in (15.0, 30.0):
-        now = deltas.stack([gauge(3.0, 1000)], np.array([at]), np.array([UNKNOWN]), 4)
+        now = arrays.stack([gauge(3.0, 1000)], np.array([at]), np.array([UNKNOWN]), 4)
         state = np.frombuffer(state.tobytes(), state.dtype).copy()
         counts, _ = deltas.between(state, np.arange(1), now)
     assert counts.values[0, DRAFTS] == 0

@@ -60,9 +60,15 @@ def test_make_targets_named_in_the_text_exist(text: str) -> None:
 def test_dependencies_are_justified(text: str) -> None:
     """README says why each dependency is here, and of no other one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    required = [re.split(r"[<>=~!\[; ]", line)[0] for line in project["dependencies"]]
+    optional = {extra: lines for extra, lines in project["optional-dependencies"].items() if extra != "dev"}
+    required = [(_name(line), "") for line in project["dependencies"]]
+    required += [(_name(line), extra) for extra, lines in optional.items() for line in lines]
     _, _, section = text.partition("## Why each dependency is here")
-    assert re.findall(r"^- `([^`]+)`: \S", section, re.MULTILINE) == required
+    assert re.findall(r"^- `([^`]+)`(?: \(`specmon\[(\w+)\]`\))?: \S", section, re.MULTILINE) == required
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[<>=~!\[; ]", requirement)[0]
 
 
 def test_exit_codes_are_documented(text: str) -> None:

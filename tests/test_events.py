@@ -137,3 +137,31 @@ def test_the_benefit_lost_is_of_what_speculation_adds(
     """(MAL before - MAL after) ÷ (MAL before - 1); unknown where there was no benefit to lose."""
     found = events.benefit_lost(before, after)
     assert events.number(found) == expected
+
+
+def _level(mal: float, half: float) -> Level:
+    return Level(mal, mal - half, mal + half, (), 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        (_level(3.4, 0.1), _level(2.9, 0.1), "worse"),
+        (_level(2.9, 0.1), _level(3.4, 0.1), "better"),
+        (_level(3.4, 0.3), _level(3.3, 0.3), "no_difference"),
+        (_level(3.4, 0.1), _level(3.26, 0.1), "no_difference"),
+        (_level(3.4, 0.1), _level(3.25, 0.1), "worse"),
+    ],
+    ids=["clear loss", "clear gain", "noise", "just too little", "just enough"],
+)
+def test_a_release_is_judged_by_what_the_evidence_shows(before: Level, after: Level, outcome: str) -> None:
+    """Better or worse is said where the difference is surer than 95 %; the confidence says how sure."""
+    found = events.verdict(before, after)
+    assert found is not None
+    assert found.outcome == outcome
+    assert (found.confidence >= 0.95) is (outcome != "no_difference")
+
+
+def test_a_release_without_evidence_is_not_judged() -> None:
+    """Where a level is unknown there is no verdict."""
+    assert events.verdict(events.UNKNOWN_LEVEL, _level(3.0, 0.1)) is None

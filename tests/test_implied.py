@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from monitor import deltas
+from monitor import readings as arrays
 from monitor.deltas import Outcome
 from monitor.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
 
@@ -33,7 +34,7 @@ def after(*readings: Reading) -> tuple[deltas.Counts, list[Outcome]]:
     state = deltas.allocate(1, 4)
     outcomes = []
     for index, each in enumerate(readings):
-        now = deltas.stack([each], np.array([15.0 * (index + 1)]), np.array([UNKNOWN]), 4)
+        now = arrays.stack([each], np.array([15.0 * (index + 1)]), np.array([UNKNOWN]), 4)
         counts, outcome = deltas.between(state, np.arange(1), now)
         outcomes.append(Outcome(outcome[0]))
     return counts, outcomes
@@ -163,7 +164,7 @@ def test_a_batch_is_read_as_its_rows_are() -> None:
     ]
     state = deltas.allocate(3, 4)
     for index, batch in enumerate((firsts, seconds)):
-        now = deltas.stack(batch, np.full(3, 15.0 * (index + 1)), np.full(3, UNKNOWN), 4)
+        now = arrays.stack(batch, np.full(3, 15.0 * (index + 1)), np.full(3, UNKNOWN), 4)
         counts, _ = deltas.between(state, np.arange(3), now)
     for row, (first, second) in enumerate(zip(firsts, seconds, strict=True)):
         alone, _ = after(first, second)

@@ -57,6 +57,7 @@ CONTRACT = {
     "specmon_drift_score": {"direction"},
     "specmon_state": {"state"},
     "specmon_change_active": {"kind", "severity"},
+    "specmon_change_cause_ratio": {"cause"},
     "specmon_changes_total": {"kind", "direction"},
     "specmon_last_change_timestamp_seconds": set(),
     "specmon_benefit_lost_ratio": set(),
@@ -72,7 +73,9 @@ TARGETS = [
 
 def one_stream() -> metrics.StreamTable:
     """Return a table of one stream with an open collapse."""
-    return dataclasses.replace(stream_table(1), active={("collapse", "critical"): np.ones(1)})
+    return dataclasses.replace(
+        stream_table(1), active={("collapse", "critical"): np.ones(1)}, causes={"draft": np.ones(1)}
+    )
 
 
 def whole_page(*, openmetrics: bool) -> bytes:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from monitor import checkpoint, estimates, events, pipeline, streams, summaries, windows
 from monitor.engines.base import UNKNOWN
-from monitor.pipeline import Declared
+from monitor.regimes import Declared
 from monitor.scrapes import Failure, Scrape
 from tests import captures, made
 

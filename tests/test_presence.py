@@ -12,7 +12,7 @@ import pytest
 
 from monitor import checkpoint, estimates, events, history, pipeline, presence, streams, windows
 from monitor.attribution import Mark
-from monitor.pipeline import Declared
+from monitor.regimes import Declared
 from monitor.scrapes import Scrape
 from tests import made
 

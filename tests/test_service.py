@@ -161,7 +161,7 @@ async def test_ready_only_while_the_loops_run() -> None:
     async with listening(engine) as url:
         async with running(url, kept) as one:
             await until(lambda: one.ready()[0])
-        assert one.ready() == (False, "not running: save, scrape, step")
+        assert one.ready() == (False, "not running: notify, save, scrape, step")
     kept.close()
 
 

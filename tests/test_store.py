@@ -252,7 +252,7 @@ def make_newer(path: Path) -> None:
 
 REFUSED = {
     "other program": (make_other, "read a database of another program, expected one of specmon or no file"),
-    "newer": (make_newer, "read version 99 of its tables, of a newer specmon; expected 1"),
+    "newer": (make_newer, "read version 99 of its tables, of a newer specmon; expected 2"),
     "text": (
         lambda path: path.write_text("targets: []\n"),
         "read the text 'targets: []\\n', expected a file",
@@ -299,3 +299,42 @@ def test_a_damaged_file_is_moved_aside(tmp_path: Path, damage: str, caplog: pyte
     (aside,) = tmp_path.glob("*.damaged-*")
     assert aside.name == f"specmon.db.damaged-{int(NOW)}"
     assert f"moved to {aside}" in caplog.text
+
+
+NOTICE = ("am", "e/collapse/critical", '{"told": ""}')
+
+
+def test_notices_are_part_of_a_save(kept: Store) -> None:
+    """A notification is kept with the event that it is about, or neither is."""
+    kept.save({}, [event("e", NOW)], notices=[NOTICE, ("hook", "e", "{}")])
+    with pytest.raises(store.UnwritableError):
+        kept.save({}, [event("f", NOW, kind=None)], notices=[("am", "f", "{}")])
+    assert kept.notices() == [NOTICE, ("hook", "e", "{}")]
+
+
+def test_notices_change_by_themselves(tmp_path: Path) -> None:
+    """What was delivered is noted without a save of everything; a notice that changes keeps its place."""
+    path = str(tmp_path / "specmon.db")
+    kept = Store(path)
+    kept.save({}, notices=[NOTICE, ("hook", "e", "{}"), ("hook", "f", "{}")])
+    assert kept.keep_notices([("am", NOTICE[1], "new"), ("hook", "e", None), ("hook", "never", None)])
+    kept.close()
+    assert not kept.keep_notices([NOTICE])  # said, not raised: it is tried again
+    kept = Store(path)
+    assert kept.notices() == [("am", NOTICE[1], "new"), ("hook", "f", "{}")]
+    kept.close()
+
+
+def test_a_store_of_the_first_version_is_taken_over(tmp_path: Path) -> None:
+    """A file from before notifications gets their table and loses nothing."""
+    path = str(tmp_path / "specmon.db")
+    kept = Store(path, clock=lambda: NOW)
+    kept.save({"a": b"1"}, [event("e", NOW)])
+    kept.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE notices")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    kept = Store(path, clock=lambda: NOW)
+    assert (kept.load(), kept.event("e"), kept.notices()) == ({"a": b"1"}, event("e", NOW), [])
+    kept.close()

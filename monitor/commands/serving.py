@@ -38,10 +38,7 @@ async def serve(
 ) -> None:
     """Run until SIGTERM or SIGINT. `reread` reads the settings again on SIGHUP; None where they are fixed."""
     in_force = _InForce(effective, finders, {target.name for target in targets})
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stop.set)
+    stop = _stop_on_signals()
     with _opened(effective) as kept:
         notifier = notify.Notifier(assembly.notifications(effective), kept.notices(), clock=time.time)
         running = service.Service(
@@ -57,8 +54,6 @@ async def serve(
         )
         in_force.discovery.on_change(lambda: in_force.apply(running))
         reload = None if reread is None else _reloader(running, in_force, reread)
-        if reload is not None:
-            loop.add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(reload()))
         options = app.Options(
             external_url=effective.web.external_url,
             route_prefix=effective.web.route_prefix or None,
@@ -69,6 +64,13 @@ async def serve(
             report = f"{address}{options.prefix}/report"
             print(f"specmon watches {len(targets)} targets{found}. Report: {report}", flush=True)
             await running.run(stop)
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    return stop
 
 
 @contextlib.contextmanager
@@ -105,6 +107,8 @@ class _InForce:
 def _reloader(
     running: service.Service, in_force: _InForce, reread: Callable[[], Settings]
 ) -> Callable[[], Awaitable[str]]:
+    """Return what reads the settings again; SIGHUP does it from now on."""
+
     async def reload() -> str:
         try:
             new = reread()
@@ -119,6 +123,7 @@ def _reloader(
         running.note_reload(successful=True)
         return ""
 
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(reload()))
     return reload
 
 

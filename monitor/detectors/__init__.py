@@ -1,6 +1,6 @@
 """Change detection: `step` turns the counts of a batch of streams into scores, conditions and alarms.
 
-Intervals become trials per position (`evidence`), compared with the baseline (`reference`, `scores`, `noise`).
+Intervals become trials per position (`evidence`), compared with a baseline (`reference`, `scores`, `noise`).
 Detectors look at them at four paces: `floor` and `plunge` at every interval, `level` and `shape` at full
 buckets of at least 8 s and 64 drafts, `trend` at blocks of five minutes. `diagnosis` and `alarms` make one
 trouble of what they see, `troubles` says when it is over.

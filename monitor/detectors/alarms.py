@@ -16,10 +16,11 @@ from monitor.detectors.diagnosis import Case
 
 if TYPE_CHECKING:
     from monitor.detectors.base import Action, Alarm, Kind, Severity, State
+    from monitor.detectors.diagnosis import Diagnosis
     from monitor.detectors.evidence import Trials
     from monitor.detectors.sightings import Sightings
 
-DETECTORS = ("regime", floor.NAME, plunge.NAME, level.NAME, shape.NAME, trend.NAME)
+DETECTORS = ("regime", floor.NAME, plunge.NAME, level.NAME, shape.NAME, trend.NAME, "fleet")
 SEVERITIES: dict[Kind, Severity] = {
     "collapse": "critical",
     "dead_draft": "critical",
@@ -53,12 +54,12 @@ def _go_on(case: Case) -> list[Alarm]:
     kind = int(trouble["kind"][row])
     awake = kind == troubles.SILENT and case.trials.drafts[row] > 0.0
     if seen.over[row] or awake or _turned(case) or (kind == troubles.DEAD and seen.alive[row] >= 1.0):
-        alarm = _alarm(case, "close")
+        alarm = said(case, "close")
         _close(case)
         return [alarm]
     fell = seen.plunge[row] >= 1.0 and diagnosis.collapsed(case, diagnosis.missing_now(case))
     if kind == troubles.IMPROVEMENT and fell:
-        alarm = _alarm(case, "close")
+        alarm = said(case, "close")
         trouble["kind"][row] = 0
         return [alarm, *_begin(case)]
     if kind in (troubles.COLLAPSE, troubles.IMPROVEMENT, troubles.DEAD, troubles.SILENT):
@@ -98,14 +99,17 @@ def _worsen(case: Case) -> Alarm:
         far, float(trouble["shift"][row, 0]), -LEAST_SHIFT
     )
     trouble["score"][row] = max(float(trouble["score"][row]), float(case.seen.falls()[row]))
-    return _alarm(case, "update")
+    return said(case, "update")
 
 
 def _begin(case: Case) -> list[Alarm]:
     """Open a trouble if a detector is over its limit."""
     found = diagnosis.of(case)
-    if found is None:
-        return []
+    return [] if found is None else [opened(case, found)]
+
+
+def opened(case: Case, found: Diagnosis) -> Alarm:
+    """Open the trouble that was `found` and return the alarm that says so."""
     trouble, row, at = case.state["trouble"], case.row, float(case.trials.at[case.row])
     origin = diagnosis.origin(case)
     if found.detector == trend.NAME:
@@ -142,7 +146,7 @@ def _begin(case: Case) -> list[Alarm]:
     for name, value in values.items():
         trouble[name][row] = value
     level.restart(case.part("level"))
-    return [_alarm(case, "open")]
+    return said(case, "open")
 
 
 def _close(case: Case) -> None:
@@ -155,7 +159,8 @@ def _close(case: Case) -> None:
     floor.restart(case.part("floor"))
 
 
-def _alarm(case: Case, action: Action) -> Alarm:
+def said(case: Case, action: Action) -> Alarm:
+    """Return the alarm that says how the open trouble stands."""
     trouble, row = case.state["trouble"], case.row
     kind = troubles.KINDS[int(trouble["kind"][row]) - 1]
     mask, drafted = int(trouble["positions"][row]), int(min(case.trials.drafted[row], base.POSITIONS))

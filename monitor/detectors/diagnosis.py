@@ -22,7 +22,7 @@ EVERY_POSITION = (1 << base.POSITIONS) - 1
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A new trouble: its kind, who saw it, since when, and which channel (0 level, s contrast s) must come back.
+    """A new trouble: its kind, who saw it, since when, which channel (0 level, s contrast s) must come back.
 
     `positions` is a bit mask; `shift` is how far the level moved, NaN where the interval itself tells.
     """
@@ -70,17 +70,27 @@ def of(case: Case) -> Diagnosis | None:
     if seen.trend[row, 0] >= 1.0:
         kind: Kind = "decay" if case.trials.at[row] - seen.trend[row, 2] > SLOW_SECONDS else "drop"
         return _fall(case, kind, trend.NAME, seen.trend[row], float(seen.trend_shift[row]))
-    if seen.level[row, 1] >= 1.0:
-        shift = level.estimate(case.state["level"], row, 1.0)
-        score, since = float(seen.level[row, 1]), float(seen.level[row, 3])
-        return Diagnosis("improvement", level.NAME, score, since, shift=shift)
-    if seen.trend[row, 1] >= 1.0:
-        score, since = float(seen.trend[row, 1]), float(seen.trend[row, 3])
-        return Diagnosis("improvement", trend.NAME, score, since, shift=float(seen.trend_shift[row]))
-    if seen.silent[row] >= 1.0:
-        since = float(case.state["floor"]["silent_since"][row])
-        return Diagnosis("speculation_silent", floor.NAME, float(seen.silent[row]), since)
+    return _rise(case) or _silence(case)
+
+
+def _rise(case: Case) -> Diagnosis | None:
+    for name, seen in ((level.NAME, case.seen.level[case.row]), (trend.NAME, case.seen.trend[case.row])):
+        if seen[1] >= 1.0:
+            by_level = name == level.NAME
+            shift = (
+                level.estimate(case.state["level"], case.row, 1.0)
+                if by_level
+                else case.seen.trend_shift[case.row]
+            )
+            return Diagnosis("improvement", name, float(seen[1]), float(seen[3]), shift=float(shift))
     return None
+
+
+def _silence(case: Case) -> Diagnosis | None:
+    if case.seen.silent[case.row] < 1.0:
+        return None
+    since = float(case.state["floor"]["silent_since"][case.row])
+    return Diagnosis("speculation_silent", floor.NAME, float(case.seen.silent[case.row]), since)
 
 
 def _far_fall(case: Case) -> Diagnosis:

@@ -50,7 +50,7 @@ _CYCLE = 1 << GENERATIONS
 
 
 def _slots() -> base.Ints:
-    """Return where the candidate of bucket i is kept: every second one lives twice as long as its neighbours."""
+    """Return where the candidate of bucket i is kept: every second one lives twice as long as the next."""
     slots = np.zeros(_CYCLE * SLOTS, np.int64)
     for i in range(len(slots)):
         generation = min((i & -i).bit_length() - 1, GENERATIONS - 1) if i else GENERATIONS - 1

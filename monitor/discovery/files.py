@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import glob
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,7 +58,7 @@ def _look(patterns: tuple[str, ...], before: dict[str, _File]) -> tuple[dict[str
         try:
             content = _content(path)
             good = known is not None and known.content == content
-            after[path] = known if known and good else _File(content, groups.found(_parsed(content)))
+            after[path] = known if known and good else _File(content, groups.found(_parsed(path, content)))
         except (OSError, MalformedError) as error:
             reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
             failures.append(Failed(f"{path}: {reason}"))
@@ -80,10 +81,14 @@ def _content(path: str) -> bytes:
     return content
 
 
-def _parsed(content: bytes) -> object:
+def _parsed(path: str, content: bytes) -> object:
     try:
-        return documents.read(content.decode())
+        text = content.decode()
+        # Not every JSON is YAML: tabs are not.
+        return json.loads(text) if path.endswith(".json") else documents.read(text)
     except UnicodeDecodeError as error:
         raise MalformedError(f"not UTF-8 at byte {error.start}, expected JSON or YAML") from None
-    except documents.Malformed as error:
+    except json.JSONDecodeError as error:
+        raise MalformedError(f"not JSON: line {error.lineno}: {error.msg}") from None
+    except (documents.Malformed, RecursionError) as error:
         raise MalformedError(str(error)) from None

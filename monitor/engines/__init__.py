@@ -66,7 +66,7 @@ def recognise(body: bytes, only: str = "") -> Schema | None:
 
 
 CHOICES = ("", *ENGINES, iterations.NAME)
-"""What an operator may say of a target: nothing, an engine's name, or the JSON page that is only read when told to."""
+"""What an operator may say of a target: nothing, an engine, or the JSON page that is read only when told."""
 
 
 def why_unrecognised(body: bytes) -> str:

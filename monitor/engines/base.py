@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from monitor.exposition import Series
 
 UNKNOWN = math.nan
+MOST_POSITIONS = 1024  # a label beyond it is no position, no step and no rank
 
 
 class Counter(IntEnum):
@@ -80,6 +81,12 @@ class Reading:
     engine_version: str = ""
     config: tuple[tuple[str, str], ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
+
+
+def index(label: str) -> int:
+    """Return the position, step or rank that a label names, -1 where it names none."""
+    small = len(label) <= len(str(MOST_POSITIONS)) and label.isascii() and label.isdecimal()
+    return int(label) if small and int(label) < MOST_POSITIONS else -1
 
 
 @dataclass(frozen=True, slots=True)

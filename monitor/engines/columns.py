@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from monitor.engines import identity
+from monitor.engines import base, identity
 from monitor.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 START_TIME = "process_start_time_seconds"
 SPECULATION = frozenset({Counter.DRAFTS, Counter.DRAFT_TOKENS, Counter.ACCEPTED_TOKENS})
 APART = ("instance", "pod", "worker_id", "WorkerId")
-MOST_POSITIONS = 1024  # a label beyond it is no position
 
 
 def engine_index(series: Series) -> str:
@@ -80,10 +79,10 @@ class Stream:
         elif name == names.running:
             self.running.append(index)
         elif name in names.per_position:
-            position = series.label(names.position_label)
-            if not position.isdecimal() or int(position) >= MOST_POSITIONS:
+            position = base.index(series.label(names.position_label))
+            if position < 0:
                 return False
-            self.positions.setdefault(int(position), []).append(index)
+            self.positions.setdefault(position, []).append(index)
         else:
             return False
         return True

@@ -7,9 +7,12 @@ says nothing: the operator's own words stand in.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
+
+from monitor.engines import base
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -67,12 +70,21 @@ def _merged(answers: tuple[tuple[str, bytes], ...]) -> Facts:
 
 
 def parsed(body: bytes) -> Json:
-    """Return a body's JSON value, None where it is no JSON."""
+    """Return a body's JSON value, None where it is no JSON; a number that no float holds is null."""
     try:
-        value: Json = json.loads(body)
+        value: Json = json.loads(body, parse_constant=_nothing, parse_float=_finite, parse_int=_finite)
     except (ValueError, RecursionError):
         return None
     return value
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def _nothing(_: str) -> None:
+    """Python writes NaN and Infinity, which JSON does not have."""
 
 
 def inner(value: Json, *path: str) -> Json:
@@ -89,13 +101,16 @@ def _text(value: Json, *paths: tuple[str, ...] | str) -> str:
     for path in paths:
         found = inner(value, *((path,) if isinstance(path, str) else path))
         if isinstance(found, str) and found and found.lower() != "none":
-            return found
+            # JSON can say half a character, which no other text can.
+            return found.encode("utf-8", "replace").decode()
     return ""
 
 
 def _count(value: Json, *path: str) -> int:
     found = inner(value, *path)
-    return int(found) if isinstance(found, int | float) and not isinstance(found, bool) and found > 0 else 0
+    if isinstance(found, int | float) and not isinstance(found, bool) and 0 < found < base.MOST_POSITIONS:
+        return int(found)
+    return 0
 
 
 def _config(known: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

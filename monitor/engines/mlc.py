@@ -13,7 +13,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from monitor.engines import columns
+from monitor.engines import base, columns
 from monitor.engines.base import UNKNOWN, Counter, Engine, Evidence, Reading
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def prepare(series: Sequence[Series], prefix: str) -> Reader:
     """Return the reader of pages with these series."""
     page = columns.page(NAMES, series, prefix)
     drafted = {
-        int(each.label(STEP)): index
+        step: index
         for index, (name, each) in enumerate(zip(page.names, series, strict=True))
-        if name == DRAFTED and each.label(STEP).isdecimal()
+        if name == DRAFTED and (step := base.index(each.label(STEP))) >= 0
     }
 
     def read(values: Sequence[float], beside: Mapping[str, bytes]) -> tuple[Reading, ...]:

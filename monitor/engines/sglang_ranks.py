@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from monitor.engines import base
 from monitor.engines.base import UNKNOWN
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Rank:
         """Note that value `index` of the page is `name` of this rank."""
         if name not in NAMES or (name in BY_MODE and not series.label("mode").startswith("decode")):
             return
-        ranks = tuple(int(label) if (label := series.label(rank)).isdecimal() else 0 for rank in OTHER_RANKS)
+        ranks = tuple(max(base.index(series.label(rank)), 0) for rank in OTHER_RANKS)
         if name not in self.lowest or ranks < self.lowest[name]:
             self.lowest[name] = ranks
             self.places[name] = [index]
@@ -81,11 +82,12 @@ class Rank:
         elif length == 0 and not on and not decoded < 2 * REPORT_STEPS:
             on = False  # and it is not 0 only because no decode step was reported yet
         depth = steps if steps > 0 else width - 1 if width > 1 else 0
+        known = depth if depth < base.MOST_POSITIONS else 0
         return State(
             on=on,
             # Adaptive speculation at zero steps verifies nothing: each step yields one token, by design.
             paused=length > 0 and steps == 0 and not width > 1,
-            num_speculative_tokens=facts.num_speculative_tokens or int(depth),
+            num_speculative_tokens=facts.num_speculative_tokens or int(known),
             running=self.value(RUNNING, values),
             accept_length=length,
         )

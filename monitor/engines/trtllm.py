@@ -14,7 +14,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from monitor.engines import columns, identity
+from monitor.engines import base, columns, identity
 from monitor.engines.base import UNKNOWN, Counter, Engine, Evidence, Reading
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from monitor.engines.base import Reader
     from monitor.exposition import Series
+
+    _Named = tuple[int, str, Series]  # where a value stands, its name without the prefix, its series
 
 DRAFTED = "spec_decode_drafted_tokens_total"
 ACCEPTED = "spec_decode_accepted_tokens_total"
@@ -68,7 +70,10 @@ def wanted(prefix: str) -> frozenset[str]:
 def prepare(series: Sequence[Series], prefix: str) -> Reader:
     """Return the reader of pages with these series."""
     page = columns.page(NAMES, series, prefix)
-    plans = [_Plan(stream, page.names, series) for stream in page.streams]
+    by_model: dict[str, list[_Named]] = {}
+    for index, (name, each) in enumerate(zip(page.names, series, strict=True)):
+        by_model.setdefault(each.label("model_name"), []).append((index, name, each))
+    plans = [_Plan(stream, by_model.get(stream.model_name, [])) for stream in page.streams]
 
     def read(values: Sequence[float], beside: Mapping[str, bytes]) -> tuple[Reading, ...]:
         readings = page.read(values, beside)
@@ -80,25 +85,19 @@ def prepare(series: Sequence[Series], prefix: str) -> Reader:
 class _Plan:
     """Where the rest of one model's values stands, and what its page says of the configuration."""
 
-    def __init__(self, stream: columns.Stream, names: Sequence[str], series: Sequence[Series]) -> None:
-        own = [
-            (index, name, each)
-            for index, (name, each) in enumerate(zip(names, series, strict=True))
-            if each.label("model_name") == stream.model_name
-        ]
+    def __init__(self, stream: columns.Stream, own: Sequence[_Named]) -> None:
         labels = {name: dict(each.labels) for _, name, each in own}
         speculation, model = labels.get(SPECULATION_INFO, {}), labels.get(MODEL_INFO, {})
         self.drafted = {
-            int(each.label(POSITION)): index
+            position: index
             for index, name, each in own
-            if name == DRAFTED and each.label(POSITION).isdecimal()
+            if name == DRAFTED and (position := base.index(each.label(POSITION))) >= 0
         }
         self.length = next((index for index, name, _ in own if name == ACCEPTANCE_LENGTH), None)
         self.enabled = speculation["spec_enabled"].lower() in TRUE if "spec_enabled" in speculation else None
         self.counted = any(name in TOTALS for name in stream.places)
         self.early = not self.counted and any(name in GAUGES_OF_TOKENS for _, name, _ in own)
-        tokens = speculation.get("spec_num_tokens", "")
-        self.num_speculative_tokens = int(tokens) if tokens.isdecimal() else 0
+        self.num_speculative_tokens = max(base.index(speculation.get("spec_num_tokens", "")), 0)
         known = {
             "draft_model": speculation.get("spec_draft_model", ""),
             "method": speculation.get("spec_method", ""),

@@ -83,9 +83,9 @@ def prepare(series: Sequence[Series], prefix: str) -> Reader:
         return _refuse_v0
     if not page.streams and any(each.label("server") for each in series):
         return _refuse_router
-    for name, each in zip(page.names, series, strict=True):
-        if name == CACHE_CONFIG:
-            _configure(page.streams, each)
+    _configure(
+        page.streams, [each for name, each in zip(page.names, series, strict=True) if name == CACHE_CONFIG]
+    )
 
     def read(values: Sequence[float], beside: Mapping[str, bytes]) -> tuple[Reading, ...]:
         return tuple(page.read(values, beside))
@@ -93,12 +93,13 @@ def prepare(series: Sequence[Series], prefix: str) -> Reader:
     return read
 
 
-def _configure(streams: Sequence[columns.Stream], info: Series) -> None:
-    """Note the cache's configuration with each stream of the same engine index: it stands without a model."""
-    facts = tuple((name, info.label(name)) for name in CACHE_LABELS if info.label(name))
+def _configure(streams: Sequence[columns.Stream], infos: Sequence[Series]) -> None:
+    """Note the caches' configuration with each stream of the same engine index: it stands without a model."""
+    by_replica = {_replica(info): info for info in infos}
     for stream in streams:
-        if stream.replica == _replica(info):
-            stream.facts = facts
+        info = by_replica.get(stream.replica)
+        if info is not None:
+            stream.facts = tuple((name, info.label(name)) for name in CACHE_LABELS if info.label(name))
 
 
 def _refuse_v0(values: Sequence[float], beside: Mapping[str, bytes]) -> Unsupported:

@@ -78,7 +78,10 @@ class Target(Section):
         "tgi",
         "mlc-llm",
         "xllm",
-    ] = Field("", description="Serving software; recognised from the page. `trtllm-json` reads what others then miss.")
+    ] = Field(
+        "",
+        description="Serving software; recognised from the page. `trtllm-json` reads what others then miss.",
+    )
     headers: Mapping[str, Secret] = Field({}, description="Headers to send. Their values are never shown.")
     bearer_token: Secret = Field(NO_SECRET, description="Token to send instead of `scrape.bearer_token`.")
     bearer_token_file: ReadableFile = Field(

@@ -1,7 +1,7 @@
 """Two hours of series for a real Prometheus, made by the code that makes our own page.
 
 Stream 0 collapsed an hour ago, stream 1 is well, stream 2 has been idle for the whole time, and is the only one of
-its model. Metrics that are agreed and not exported yet are written by hand, as are the series of recording rules.
+its model. The series of recording rules are written by hand.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _page(step: int, at: int) -> str:
         *metrics.stream_families(table),
         *metrics.target_families(looked),
         *(textformat.single(each.name, each.kind, each.help, at) for each in store.Store("").families()),
-        *_agreed(step),
+        *names.notifier().families(),
     ]
     text = textformat.render(families, openmetrics=True).decode().removesuffix("# EOF\n")
     process = selfmetrics.process_text(selfmetrics.registry(), openmetrics=True).decode()
@@ -81,12 +81,6 @@ def _scraped(line: str) -> str:
         return f"{name}{{{SCRAPED},{rest}"
     name, _, value = line.partition(" ")
     return f"{name}{{{SCRAPED}}} {value}"
-
-
-def _agreed(step: int) -> Iterator[Family]:
-    yield textformat.single("specmon_notify_queue_length", "gauge", "Agreed.", 0)
-    column = textformat.Column(('receiver="am"',), (step,))
-    yield textformat.Family("specmon_notify_failures", "counter", "Agreed.", (column,))
 
 
 def _recorded() -> Iterator[str]:

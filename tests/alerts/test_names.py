@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from alerts import generate
-from monitor import events, scrapes, streams
+from monitor import events, pipeline, quantities, scrapes, streams
 from tests.alerts import names, tools
 
 if TYPE_CHECKING:
@@ -90,8 +90,9 @@ def test_what_is_agreed_is_still_to_come() -> None:
         ("reason", get_args(scrapes.FailureReason)),
         ("check", streams.CHECKS),
         ("direction", ("up", "down")),
+        ("window", tuple(map(quantities.duration_text, pipeline.Plan().windows))),
     ],
-    ids=["kind", "state", "reason", "check", "direction"],
+    ids=["kind", "state", "reason", "check", "direction", "window"],
 )
 def test_values_of_labels(label: str, values: tuple[str, ...]) -> None:
     """Every value that a rule or dashboard asks of a label of ours can occur; a misspelt one would be silent."""

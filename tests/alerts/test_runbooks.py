@@ -9,20 +9,30 @@ import pytest
 
 from alerts import generate, sources
 from monitor import commands
+from monitor.notify import alerts as notices
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDER = generate.ROOT / "runbooks"
 RUNBOOKS = sorted(FOLDER.glob("*.md"))
-ALERTS = {alert.name for folder in generate.TIERS for alert in sources.read(generate.ROOT / folder).alerts}
+ALERTS = {
+    alert.name: alert for folder in generate.TIERS for alert in sources.read(generate.ROOT / folder).alerts
+}
 # Commands of specmon that are agreed and not in this version yet.
 AGREED = frozenset({"advise", "inspect"})
 
 
 def test_one_per_alert() -> None:
     """Every alert has a runbook, and no runbook is left of an alert that is gone."""
-    assert {path.stem for path in RUNBOOKS} == ALERTS
+    assert {path.stem for path in RUNBOOKS} == set(ALERTS)
+
+
+def test_notifications_of_specmon_itself_have_one() -> None:
+    """What specmon sends without Prometheus carries the names and troubles of the rules, and links to runbooks."""
+    for kind, naming in [*notices.NAMES.items(), *notices.FLEET_NAMES.items()]:
+        assert not naming.runbook or naming.name in ALERTS, kind
+        assert naming.name not in ALERTS or ALERTS[naming.name].trouble == naming.trouble, kind
 
 
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
@@ -38,7 +48,7 @@ def test_form(path: Path) -> None:
 def test_what_it_names_exists(path: Path) -> None:
     """Alerts, files, dashboards and commands that a runbook names are there."""
     text = path.read_text()
-    assert set(re.findall(r"`(Specmon[A-Za-z]+)`", text)) <= ALERTS
+    assert set(re.findall(r"`(Specmon[A-Za-z]+)`", text)) <= set(ALERTS)
     assert [link for link in re.findall(r"\]\(([^):]+)\)", text) if not (FOLDER / link).is_file()] == []
     boards = {path.stem for path in (generate.ROOT / "dashboards").glob("*.json")}
     assert set(re.findall(r"`(specmon-[a-z]+)`", text)) <= boards

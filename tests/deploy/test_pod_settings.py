@@ -62,6 +62,18 @@ def test_the_fleet_reads_its_settings(tmp_path: Path) -> None:
     assert found.store.path == "/var/lib/specmon/specmon.db"
 
 
+def test_the_fleet_that_finds_pods_reads_its_settings(tmp_path: Path) -> None:
+    """It looks in the namespaces that give it the role, at the port that its network policy lets it reach."""
+    objects = manifests.overlay("fleet-kubernetes")
+    (pods,) = _settings(objects, tmp_path).discovery.kubernetes
+    assert [role["metadata"]["namespace"] for role in manifests.of_kind(objects, "Role")] == [
+        *pods.namespaces
+    ]
+    (policy,) = manifests.of_kind(objects, "NetworkPolicy")
+    ports = [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
+    assert ports == [53, 53, int(pods.port), 443, 6443]
+
+
 @pytest.mark.parametrize("name", manifests.OVERLAYS)
 def test_state_is_written_where_a_volume_is(name: str, tmp_path: Path) -> None:
     """The root is read-only; the state's file is on a volume that can be written."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ENGINE = ("examples/vllm-deployment", "examples/vllm-statefulset")
 UID = 65532
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+DISCOVERING = "fleet-kubernetes"
 # The volume types that the restricted profile of the Pod Security Standards allows.
 ALLOWED_VOLUMES = {
     "configMap",
@@ -122,7 +123,7 @@ def test_a_sidecar_cannot_get_the_pod_evicted(name: str) -> None:
     assert state["emptyDir"]["sizeLimit"].endswith("Gi")
 
 
-@pytest.mark.parametrize("name", manifests.OVERLAYS)
+@pytest.mark.parametrize("name", [name for name in manifests.OVERLAYS if name != DISCOVERING])
 def test_no_access_to_the_api(name: str) -> None:
     """No role is given, and the monitor's container gets no token of a service account."""
     objects = manifests.overlay(name)
@@ -130,6 +131,25 @@ def test_no_access_to_the_api(name: str) -> None:
     pod = manifests.pod_spec(objects)
     mounts = {mount["mountPath"] for mount in manifests.specmon(pod)["volumeMounts"]}
     assert pod.get("automountServiceAccountToken") is False or TOKEN_PATH in mounts
+
+
+def test_discovery_may_read_pods_and_nothing_else() -> None:
+    """Where the monitor finds pods, its account may get, list and watch them in the engines' namespace only."""
+    objects = manifests.overlay(DISCOVERING)
+    assert not manifests.of_kind(objects, "ClusterRole", "ClusterRoleBinding")
+    (role,) = manifests.of_kind(objects, "Role")
+    (binding,) = manifests.of_kind(objects, "RoleBinding")
+    (account,) = manifests.of_kind(objects, "ServiceAccount")
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "llm"
+    (subject,) = binding["subjects"]
+    assert (subject["name"], subject["namespace"]) == (
+        account["metadata"]["name"],
+        account["metadata"]["namespace"],
+    )
+    pod = manifests.pod_spec(objects)
+    assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == (subject["name"], True)
 
 
 def test_the_native_sidecar_is_one() -> None:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 PACKED = Path(__file__).parents[3] / "shared" / "bin" / "kube-apiserver-1.20.2.xz"
 READY_SECONDS = 90.0
 ADMIN, MONITOR = "admin-token", "monitor-token"
-_TOKENS = f"{ADMIN},admin,admin,system:masters\n{MONITOR},monitor,monitor,\n"
+ACCOUNT = "system:serviceaccount:specmon:specmon"  # the one that deploy/ binds the role to
+_TOKENS = f"{ADMIN},admin,admin,system:masters\n{MONITOR},{ACCOUNT},monitor,system:serviceaccounts\n"
 
 
 def missing() -> str:

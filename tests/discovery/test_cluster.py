@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from monitor.discovery import kubernetes
 from monitor.discovery.kubernetes import Pods
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(bool(cluster.missing()), reason=cluster.missing())
 
+ROLE = Path(__file__).parents[2] / "deploy" / "kustomize" / "overlays" / "fleet-kubernetes" / "role.yaml"
 IMAGES = ("vllm/vllm-openai:v1", "vllm/vllm-openai:v2")
 CONTAINER: dict[str, object] = {
     "name": "vllm",
@@ -44,21 +47,13 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def namespace(api: Cluster) -> str:
-    """A namespace of its own in which the monitor has the role that deploy/ gives it."""
+    """A namespace of its own, with the role and the binding that deploy/ has for the engines' namespace."""
     name = next(_namespaces)
     api.make("/api/v1/namespaces", {"metadata": {"name": name}})
-    role = {
-        "metadata": {"name": "specmon-discovery"},
-        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}],
-    }
-    binding = {
-        "metadata": {"name": "specmon-discovery"},
-        "subjects": [{"kind": "User", "name": "monitor", "apiGroup": "rbac.authorization.k8s.io"}],
-        "roleRef": {"kind": "Role", "name": "specmon-discovery", "apiGroup": "rbac.authorization.k8s.io"},
-    }
-    base = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{name}"
-    api.make(f"{base}/roles", role)
-    api.make(f"{base}/rolebindings", binding)
+    for each in yaml.safe_load_all(ROLE.read_text()):
+        each["metadata"]["namespace"] = name
+        kind = each["kind"].lower()
+        api.make(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{name}/{kind}s", each)
     return name
 
 
@@ -127,8 +122,8 @@ async def test_without_the_role_nothing_is_found(api: Cluster, namespace: str) -
         reason = await listener.failure()
     assert reason == (
         "pods 'app=vllm,tier!=test' in default: read status 403 "
-        '(pods is forbidden: User "monitor" cannot list resource "pods" in API group "" '
-        'in the namespace "default"), expected the right to list and watch pods'
+        '(pods is forbidden: User "system:serviceaccount:specmon:specmon" cannot list resource "pods" '
+        'in API group "" in the namespace "default"), expected the right to list and watch pods'
     )
     async with listening.to(provider(api, kubernetes.ALL_NAMESPACES)) as listener:
         assert "at the cluster scope" in await listener.failure()

@@ -31,6 +31,20 @@ async def test_json_and_yaml_files_add_up(tmp_path: Path) -> None:
     assert found[1].labels == (("zone", "x"),)
 
 
+async def test_json_may_have_tabs(tmp_path: Path) -> None:
+    """A JSON file is read as JSON: indented with tabs it is no YAML."""
+    (tmp_path / "a.json").write_text('[\n\t{"targets": [\n\t\t"a:1"\n\t]}\n]\n')
+    async with listening.to(Files((str(tmp_path / "a.json"),), INTERVAL)) as listener:
+        await listener.names("a:1")
+
+
+async def test_yaml_that_is_none(tmp_path: Path) -> None:
+    """A YAML file that cannot be read is a failure with its line."""
+    (tmp_path / "a.yml").write_text("- targets: [a:1\n  labels: {}\n")
+    async with listening.to(Files((str(tmp_path / "a.yml"),), INTERVAL)) as listener:
+        assert (await listener.failure()).startswith(f"{tmp_path}/a.yml: not YAML: line 2: ")
+
+
 async def test_a_change_is_seen(tmp_path: Path) -> None:
     """New files, new content and files that go away are seen without anybody's notice."""
     write(tmp_path / "a.json", "a:1")
@@ -66,7 +80,7 @@ async def test_a_broken_file_keeps_its_targets(tmp_path: Path) -> None:
         await listener.names("a:1", "b:1")
         (tmp_path / "a.json").write_text('[{"targets": ["a:1"')
         write(tmp_path / "b.json", "c:1")
-        assert (await listener.failure()).startswith(f"{tmp_path}/a.json: not YAML: line 1")
+        assert (await listener.failure()).startswith(f"{tmp_path}/a.json: not JSON: line 1: ")
         await listener.names("a:1", "c:1")
         write(tmp_path / "a.json", "d:1")
         await listener.names("c:1", "d:1")

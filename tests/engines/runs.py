@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from monitor import deltas, engines, exposition
+from monitor import readings as arrays
 from monitor.engines.base import UNKNOWN, Unsupported
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def counted(before: Reading | None, after: Reading) -> deltas.Counts:
     counts = None
     for index, reading in enumerate([after] if before is None else [before, after]):
         since = INTERVAL if before is None else UNKNOWN
-        now = deltas.stack(
+        now = arrays.stack(
             [reading],
             np.array([(index + 2) * INTERVAL]),
             np.array([since]),

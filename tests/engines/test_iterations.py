@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from monitor import deltas
+from monitor import readings as arrays
 from monitor.engines import iterations
 from monitor.engines.base import UNKNOWN, Counter, Evidence
 
@@ -79,7 +80,7 @@ def test_iterations_that_begin_again_are_another_life() -> None:
     after = iterations.add(before, answer(record(1, 6, 3)), 120.0)
     state = deltas.allocate(1, 4)
     for at, totals in ((110.0, before), (120.0, after)):
-        now = deltas.stack([iterations.reading(totals, "m", {})], np.array([at]), np.array([UNKNOWN]), 4)
+        now = arrays.stack([iterations.reading(totals, "m", {})], np.array([at]), np.array([UNKNOWN]), 4)
         counts, _ = deltas.between(state, np.arange(1), now)
     assert counts.restarted[0]
     assert counts.values[0, Counter.DRAFTS] == 2

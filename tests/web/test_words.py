@@ -249,3 +249,22 @@ def test_level_now(changed: float, mal: float) -> None:
     mixed = {"window_seconds": 300.0, "mal": 2.2}
     shown = stream("a", estimate=mixed, open_event={**COLLAPSE, "change_point_at": changed})
     assert fields.number(sentences.level_now(shown, NOW), "mal") == mal
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ("worse", ": worse than before (confidence 99.9 %)"),
+        ("no_difference", ": no difference that the evidence shows"),
+    ],
+)
+def test_a_release_verdict_is_in_the_headline(outcome: str, words: str) -> None:
+    """The headline of a new regime says what it did to acceptance."""
+    record = {
+        "kind": "regime_change",
+        "target": "a",
+        "raised_at": 1000.0,
+        "closed_at": 1000.0,
+        "verdict": {"outcome": outcome, "confidence": 0.999},
+    }
+    assert words.replace(" %", "%") in sentences.event(record, 2000.0)
