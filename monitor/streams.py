@@ -144,7 +144,7 @@ class State:
     def keep(self, rows: npt.NDArray[np.intp]) -> None:
         """Keep these rows (ascending) and forget the others; the rows are numbered anew."""
         for name in TABLES:
-            setattr(self, name, table.take(getattr(self, name), rows).copy())
+            setattr(self, name, table.keep(getattr(self, name), rows))
         self.identities = [self.identities[row] for row in rows]
         self.rows = {identity.key: row for row, identity in enumerate(self.identities)}
         for target in self.targets.values():

@@ -29,6 +29,11 @@ def take(table: npt.NDArray[np.void], rows: npt.NDArray[np.intp]) -> npt.NDArray
     """
     if len(rows) == 1:
         return table[rows[0] : rows[0] + 1]
+    return keep(table, rows)
+
+
+def keep(table: npt.NDArray[np.void], rows: npt.NDArray[np.intp]) -> npt.NDArray[np.void]:
+    """Return a table of these rows alone; it shares nothing with `table`."""
     return table.view((np.void, table.dtype.itemsize))[rows].view(table.dtype)
 
 

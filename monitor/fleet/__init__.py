@@ -168,7 +168,7 @@ def _close(plan: base.Plan, fleet: Fleet, group: int) -> list[FleetAlarm]:
     state = fleet.groups["shared"][group : group + 1]
     error = 1.0 / float((1.0 / variance).sum())
     action = shared.step(plan, state, common, error, began, began + PERIOD_SECONDS)
-    if action == "open" or action == "close":
+    if action is not None:
         return [_fleet_alarm(plan, state, group, rows, part, began + PERIOD_SECONDS, action)]
     return []
 

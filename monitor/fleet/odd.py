@@ -1,7 +1,7 @@
 """`odd`: one replica fell below the others (cumulative sums of what it does not share with them).
 
-With d the level of a replica less the level of the others, e = d - ρ d' its surprise after the last
-period's d', a step of size δ puts δ into the first surprise and (1-ρ) δ into every later one. The sum for δ is
+With d the level of a replica less that of the others and e = d - ρ d' its surprise after the last period's
+d', a step of size δ puts δ into the first surprise and (1-ρ) δ into every later one. The sum for δ is
 
     S = max(S + later(e), first(e), 0),   later and first the log likelihood ratios of those two means.
 """
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 SIZES = np.array([0.12, 0.25, 0.5, 1.0])
 DEAD_BAND = 0.02
-EXTRA_NATS = -1.6
+EXTRA_NATS = -2.0
 LARGEST_LOSS = -0.3
 PRIOR_PERIODS = 60.0
 MEMORY_PERIODS = 3000.0
 PRIOR_CORRELATION, LARGEST_CORRELATION = 0.55, 0.9
-LASTING = np.array([2.0, 1.6, 1.25, 1.1])
+LASTING = np.array([1.6, 1.4, 1.2, 1.1])
 OFFSET_PERIODS = 960.0
 WARM_PERIODS = 120.0
 WINSOR = 4.0

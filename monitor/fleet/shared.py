@@ -1,8 +1,8 @@
-"""`shared`: the level that the replicas of a model have in common fell (the `level` detector on their mean)."""
+"""`shared`: the level that the replicas of a model have in common fell (`level` on their mean)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -55,8 +55,10 @@ def parts(score: Floats, variance: Floats) -> tuple[float, Floats, Floats]:
     return total / weights, score - others, variance + 1.0 / (weights - weight)
 
 
-def step(plan: base.Plan, state: State, score: float, variance: float, began_at: float, at: float) -> str:
-    """Take in the common level of one period of one group (`state` of length 1); return "open", "close" or "".
+def step(
+    plan: base.Plan, state: State, score: float, variance: float, began_at: float, at: float
+) -> Literal["open", "close"] | None:
+    """Take in the common level of a period of one group (`state` of length 1); return what it makes of it.
 
     A trouble closes when a step back of half its size at least was found, or when the mean of the last
     minutes is nearer to where it came from.
@@ -79,7 +81,7 @@ def step(plan: base.Plan, state: State, score: float, variance: float, began_at:
     if state["open"][0]:
         return _go_on(state, score, float(verdict.up[0]))
     if verdict.down[0] < 1.0:
-        return ""
+        return None
     state["open"] = 1.0
     state["change_at"] = min(float(verdict.down_since[0]), at)
     state["shift"] = state["mean"] = level.estimate(state["level"], 0, -1.0)
@@ -89,14 +91,14 @@ def step(plan: base.Plan, state: State, score: float, variance: float, began_at:
     return "open"
 
 
-def _go_on(state: State, score: float, rise: float) -> str:
+def _go_on(state: State, score: float, rise: float) -> Literal["close"] | None:
     state["mean"] = OPEN_KEPT * state["mean"] + (1.0 - OPEN_KEPT) * (score - state["origin"])
     state["open_periods"] += 1.0
     shift = float(state["shift"][0])
     turned = rise >= RISE_SCORE and level.estimate(state["level"], 0, 1.0) > -RISE_SHARE * shift
     back = float(state["mean"][0]) > BACK * shift
     if state["open_periods"][0] < LEAST_PERIODS or not (turned or back):
-        return ""
+        return None
     state["open"] = 0.0
     level.restart(state["level"])
     return "close"

@@ -89,7 +89,7 @@ async def playing(programs: Generation, folder: Path) -> AsyncIterator[Scene]:
 
 
 def _made(programs: Generation, folder: Path) -> Scene:
-    alertmanagers = []
+    alertmanagers: list[Part] = []
     for name in ("ruled", "direct"):
         port = real_engine.free_port()
         command = [
@@ -110,7 +110,8 @@ def _made(programs: Generation, folder: Path) -> Scene:
     prometheus = Part("prometheus", command, port, "/-/ready", folder / "prometheus.log")
     command = [sys.executable, "-m", "monitor", "run", "--config", str(folder / "specmon.yml")]
     specmon = Part("specmon", command, real_engine.free_port(), "/-/ready", folder / "specmon.log")
-    return Scene(Engine(folder), specmon, prometheus, *alertmanagers)
+    ruled, direct = alertmanagers
+    return Scene(Engine(folder), specmon, prometheus, ruled, direct)
 
 
 def _write(scene: Scene, folder: Path) -> None:
