@@ -103,13 +103,7 @@ def between(
     `state` holds the streams' rows in the order of `rows`; the counts hold those of them that were counted.
     """
     before, outcome = _in_order(state, now)
-    counted = outcome == Outcome.COUNTED
-    switched = implied.switched(state, now)
-    if switched is not None:
-        _forget(state, switched)
-        outcome[switched & counted] = Outcome.BASE
-    if now.resolution.any():
-        outcome[counted & implied.unresolved(state, now)] = Outcome.WAITING
+    _compare(state, now, outcome)
     restarted, behind = restarts.seen(state, now)
     now = _whole(state, now, restarted)
     counted = outcome == Outcome.COUNTED
@@ -153,6 +147,17 @@ def _in_order(state: npt.NDArray[np.void], now: Readings) -> tuple[Floats, Integ
     outcome[now.at < before] = Outcome.LATE
     outcome[first & np.isnan(now.since)] = Outcome.BASE
     return np.where(first, now.since, before), outcome
+
+
+def _compare(state: npt.NDArray[np.void], now: Readings, outcome: Integers) -> None:
+    """Take out of `outcome`, in place, readings that count other things than the last or moved too little."""
+    counted = outcome == Outcome.COUNTED
+    switched = implied.switched(state, now)
+    if switched is not None:
+        _forget(state, switched)
+        outcome[switched & counted] = Outcome.BASE
+    if now.resolution.any():
+        outcome[counted & implied.unresolved(state, now)] = Outcome.WAITING
 
 
 def _seconds(now: Readings, before: Floats, restarted: Booleans) -> Floats:

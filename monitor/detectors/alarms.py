@@ -99,6 +99,9 @@ def _worsen(case: Case) -> Alarm:
         far, float(trouble["shift"][row, 0]), -LEAST_SHIFT
     )
     trouble["score"][row] = max(float(trouble["score"][row]), float(case.seen.falls()[row]))
+    for name in ("window", "scatter", "buckets", "streak"):
+        trouble[name][row] = 0.0
+    level.restart(case.part("level"))
     return said(case, "update")
 
 

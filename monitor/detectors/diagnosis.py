@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SLOW_SECONDS = 3600.0
 BENEFIT_LOST = 0.6
+NEAR_LIMIT = 0.5
 EVERY_POSITION = (1 << base.POSITIONS) - 1
 
 
@@ -118,14 +119,29 @@ def _other_shape(case: Case) -> Diagnosis:
 
     Late positions that rise by themselves would show as a rising level, too, and are news of another kind.
     """
-    which = int(case.seen.shape[case.row].argmax())
-    score, since = float(case.seen.shape[case.row, which]), shape.since(case.state["shape"], case.row, which)
-    channel, rising = which // 2 + 1, which % 2
+    seen = case.seen.shape[case.row]
+    which = int(seen.argmax())
+    rising = which % 2
+    score, since = float(seen[which]), shape.since(case.state["shape"], case.row, which)
+    channel = _boundary(case, rising)
     if not rising:
         positions = EVERY_POSITION & (EVERY_POSITION << channel)
         return Diagnosis("tail_drop", shape.NAME, score, since, channel, positions)
     kind: Kind = "collapse" if collapsed(case, missing_now(case)) else "drop"
     return Diagnosis(kind, shape.NAME, score, since, channel, (1 << channel) - 1)
+
+
+def _boundary(case: Case, rising: int) -> int:
+    """Return the contrast that shows the change most clearly, of those that are near their limit.
+
+    A fall from position 3 on lets the contrasts beside 3 fall, too; the true boundary has the most of it.
+    """
+    baseline = case.part("baseline")
+    found = scores.against(case.part("trouble")["recent"], baseline["rate"], reference.known(baseline))
+    sign = 1.0 if rising else -1.0
+    clarity = sign * found.shift[0, 1:] * np.sqrt(found.information[0, 1:])
+    near = case.seen.shape[case.row, rising::2] >= NEAR_LIMIT
+    return int(np.where(near, clarity, -np.inf).argmax()) + 1
 
 
 def origin(case: Case) -> Floats:

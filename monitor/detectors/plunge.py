@@ -62,7 +62,8 @@ def step(
     nats = (tried * lost).sum(1) - SIZE * won.sum(1)
     on = ready(baseline, trials)
     old = state["sum"]
-    if not (on & ((nats > 0.0) | (old > 0.0))).any():
+    active = on & ((nats > 0.0) | (old > 0.0))
+    if not active.any():
         return np.zeros(len(nats))
     # the requests behind the interval are told by its drafts, not by the few trials a collapse leaves
     reach = np.cumprod(np.concatenate([tried[:, :1], rate[:, :-1]], 1), 1)
@@ -71,15 +72,15 @@ def step(
     limit = base.nats(plan) + EXTRA_NATS
     share = base.clip(SHARE * information / dispersion, LEAST_SHARE, LARGEST_SHARE)
     new = old + base.clip(nats / dispersion, LARGEST_LOSS * limit, share * limit + 0.01)
-    new = np.where(on, np.maximum(new, 0.0), old)
+    new = np.where(active, np.maximum(new, 0.0), old)
     # it began when intervals first looked like the fall itself, and not like something halfway
     fall = (tried * (lost - SIZE * fallen / (1.0 + fallen))).sum(1)
     likeness = base.clip(nats / np.maximum(fall, 1e-9), 0.0, 1.0)
     before = state["strength"] * (old > 0.0)
-    strength = np.where(on, before + STRENGTH_GAIN * (likeness - before), state["strength"])
+    strength = np.where(active, before + STRENGTH_GAIN * (likeness - before), state["strength"])
     began = np.where(likeness < STRONG, trials.at, trials.began_at)
-    state["since"] = np.where(on & ((before < STRONG) | (strength < STRONG)), began, state["since"])
+    state["since"] = np.where(active & ((before < STRONG) | (strength < STRONG)), began, state["since"])
     state["strength"] = strength
     state["sum"] = new
-    result: Floats = np.where(on, new / limit, 0.0)
+    result: Floats = np.where(active, new / limit, 0.0)
     return result

@@ -81,7 +81,8 @@ def step(plan: base.Plan, state: State, bucket: Bucket, baseline: State, spread:
     beyond = np.abs(contrast) - settling[:, None] - DOUBT_ERRORS * np.sqrt(doubt)
     watched = on[:, None] & bucket.usable[:, 1:]
     old = state["sums"]
-    if not ((watched & (beyond > 0.0)).any() or old.any() or state["peak"].any()):
+    active = (watched & (beyond > 0.0)).any(1) | (old > 0.0).any((1, 2, 3))
+    if not active.any():
         return np.zeros((len(contrast), 2 * CONTRASTS))
     correlation = base.clip(state["product"] / state["square"], 0.0, LARGEST_CORRELATION)
     variance = bucket.variance[:, 1:] * (1.0 + correlation) / (1.0 - correlation)
@@ -93,7 +94,7 @@ def step(plan: base.Plan, state: State, bucket: Bucket, baseline: State, spread:
     gain = (SIZES * sides - 0.5 * SIZES * SIZES) / variance[..., None, None]
     gain = base.clip(gain, LARGEST_LOSS * limit[..., None], (share * limit)[..., None] + 0.01)
     new = np.where(watched[..., None, None], np.maximum(old + gain, 0.0), old)
-    epoch = np.where(state["epoch"] > 0.0, state["epoch"], bucket.began_at)
+    epoch = np.where((state["epoch"] > 0.0) | ~active, state["epoch"], bucket.began_at)
     since = (bucket.began_at - epoch)[:, None, None, None]
     state["since"] = np.where((old <= 0.0) & (new > 0.0), since, state["since"])
     state["sums"], state["epoch"] = new, epoch

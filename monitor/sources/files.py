@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ def replay(source: str, progress: Callable[[float], None] | None = None) -> Iter
     keep the order of their lines. `progress` is called now and then with the share that has been read
     (0 to 1, always 0 on standard input). Raises Unreadable, at once or at the first batch.
     """
-    if source != streams.STANDARD_INPUT and Path(source).is_dir():
+    if source != streams.STANDARD_INPUT and os.path.isdir(source):  # noqa: PTH112 - pathlib's raises for some names
         yield from _batches(*folders.scrapes(Path(source)), progress)
         return
     name = STANDARD_INPUT_NAME if source == streams.STANDARD_INPUT else source

@@ -93,6 +93,8 @@ def _recordings(root: Path) -> Iterator[_Recording]:
             if match is None or not match[1] or str(int(match[1])) != match[1]:
                 continue
             at = int(match[1])
+            if not 0 < at < sources.LATEST * MILLISECONDS:
+                continue
             if match[2]:
                 packed.setdefault(at, match[2])
             times.append(at)

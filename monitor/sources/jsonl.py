@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Never
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 LONGEST_LINE_BYTES = 64 << 20
 LINES_UNTIL_GIVEN_UP = 100  # so many first lines, none of them good: this is another kind of file
 SHOWN_CHARACTERS = 60
-LATEST = 1e11  # unix seconds beyond this are milliseconds
 
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 _EXPECTED = 'JSON lines with "at", "target" and either "body" or "drafts", "draft_tokens" and "accepted"'
 
 
@@ -96,16 +97,18 @@ def _scrape(line: bytes) -> Scrape:
         raise _RefusedLineError("too_large", f"the line is longer than {LONGEST_LINE_BYTES >> 20} MiB")
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _RefusedLineError("json", f"read {_shown(line)} ({error})") from None
     if type(record) is not dict:
         raise _RefusedLineError("json", f"read {_shown(line)}, expected a JSON object")
     at = record.get("at")
-    if not (type(at) is float or type(at) is int) or not 0 < at < LATEST:
-        raise _RefusedLineError("bad_counters", f'"at" is {at!r}, expected unix seconds')
+    if not (type(at) is float or type(at) is int) or not 0 < at < sources.LATEST:
+        raise _RefusedLineError("bad_counters", f'"at" is {_brief(at)}, expected unix seconds')
     target = record.get("target")
     if type(target) is not str or not target:
-        raise _RefusedLineError("bad_counters", f'"target" is {target!r}, expected the name of the target')
+        raise _RefusedLineError("bad_counters", f'"target" is {_brief(target)}, expected the name of the target')
+    if _HALF_CHARACTER.search(line):
+        _refuse_halves(record)
     body = record.get("body")
     if body is not None:
         return _page(float(at), target, body, record.get("beside"))
@@ -113,6 +116,16 @@ def _scrape(line: bytes) -> Scrape:
         return Scrape(target, float(at), readings=(counters.reading(record),))
     except counters.Malformed as error:
         raise _RefusedLineError("bad_counters", str(error)) from None
+
+
+def _refuse_halves(record: dict[str, object]) -> None:
+    """Refuse names with half a character in them, which JSON can say and no other text can."""
+    names = [value for name, value in record.items() if name not in ("body", "beside")]
+    try:
+        json.dumps(names, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        detail = f"read half a character ({error.object[error.start]!a}), expected names that are text"
+        raise _RefusedLineError("bad_counters", detail) from None
 
 
 def _page(at: float, target: str, body: object, beside: object) -> Scrape:
@@ -126,6 +139,10 @@ def _page(at: float, target: str, body: object, beside: object) -> Scrape:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _brief(value: object) -> str:
+    return repr(value)[:SHOWN_CHARACTERS]
 
 
 def _shown(line: bytes) -> str:

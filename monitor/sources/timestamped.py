@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
 
-MILLISECONDS_FROM = 1e11  # a larger time stamp is in milliseconds, as in Prometheus' own text format
+LATEST_MILLISECONDS = sources.LATEST * 1000
+MILLISECONDS_FROM = sources.LATEST  # a larger time stamp is in milliseconds, as in Prometheus' own text format
 SHOWN_CHARACTERS = 60
 REPORTED_LINES = 1000  # refused lines beyond these are as likely a broken file
 
@@ -97,9 +98,10 @@ def _add(columns: _Columns, number: int, line: bytes) -> None:
 def _sample(line: bytes) -> tuple[bytes, float, float] | None:
     match = _SAMPLE.fullmatch(line)
     try:
-        return None if match is None else (match[1], float(match[2]), float(match[3]))
+        found = None if match is None else (match[1], float(match[2]), float(match[3]))
     except ValueError:
         return None
+    return found if found is not None and 0 < found[2] < LATEST_MILLISECONDS else None
 
 
 def _pages(columns: _Columns, name: str) -> Iterator[Scrape]:
