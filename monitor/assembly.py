@@ -34,7 +34,9 @@ def plan(settings: Settings, found: Sequence[Found] = ()) -> pipeline.Plan:
     return pipeline.Plan(
         detection=detectors.Plan(false_alarms_per_month=settings.detection.false_alarms_per_month),
         limits=streams.Limits(
-            scrape_interval=settings.scrape.interval, forget_seconds=settings.discovery.forget_after
+            scrape_interval=settings.scrape.interval,
+            forget_seconds=settings.discovery.forget_after,
+            streams_per_target=settings.scrape.max_streams_per_target,
         ),
         declared={each.name: _found_declared(each) for each in found}
         | {target.label: _declared(target) for target in settings.targets},

@@ -10,10 +10,13 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING
 
-from monitor import deltas, detectors, table, windows
+import numpy as np
+
+from monitor import deltas, detectors, fleet, table, windows
 from monitor.attribution import Cause, Mark
 from monitor.detectors.base import Level
 from monitor.events import Cost, Event, StreamKey
+from monitor.groups import Groups
 from monitor.streams import STATUS, TABLES, Identity, State, TargetState
 
 if TYPE_CHECKING:
@@ -37,7 +40,11 @@ def freeze(state: State) -> dict[str, bytes]:
         "num_positions": state.num_positions,
         "streams": [_identity_to_json(identity) for identity in state.identities],
         "targets": {name: _target_to_json(target) for name, target in state.targets.items()},
+        "groups": list(state.groups.numbers),
+        "group_events": {number: event_to_json(event) for number, event in state.groups.open.items()},
     }
+    blobs["fleet_streams"] = table.to_bytes(state.groups.fleet.streams)
+    blobs["fleet_groups"] = table.to_bytes(state.groups.fleet.groups)
     blobs["words"] = json.dumps(words).encode()
     return blobs
 
@@ -59,14 +66,31 @@ def thaw(plan: Plan, blobs: Mapping[str, bytes]) -> State:
         }
         for name, dtype in dtypes.items():
             setattr(state, name, table.from_bytes(blobs[name], dtype))
+        state.groups = _groups(words["groups"], words["group_events"], blobs)
         state.targets = {name: _target_from_json(target) for name, target in words["targets"].items()}
         state.identities = [_identity_from_json(identity) for identity in words["streams"]]
     except (KeyError, ValueError, TypeError) as error:
         raise UnusableError(f"the saved state is damaged: {error}") from error
+    numbers = state.groups.numbers
+    state.groups.of = np.array([numbers[identity.key.model_name] for identity in state.identities], np.int64)
     for row, identity in enumerate(state.identities):
         state.rows[identity.key] = row
         state.targets[identity.key.target].rows.add(row)
     return state
+
+
+def _groups(
+    names: list[str], saved: Mapping[str, Mapping[str, object]], blobs: Mapping[str, bytes]
+) -> Groups:
+    fresh = fleet.allocate(0, 0)
+    return Groups(
+        fleet=fleet.Fleet(
+            table.from_bytes(blobs["fleet_streams"], fresh.streams.dtype),
+            table.from_bytes(blobs["fleet_groups"], fresh.groups.dtype),
+        ),
+        numbers={name: number for number, name in enumerate(names)},
+        open={int(number): event_from_json(event) for number, event in saved.items()},
+    )
 
 
 def _identity_to_json(identity: Identity) -> dict[str, object]:
@@ -104,6 +128,7 @@ def _target_to_json(target: TargetState) -> dict[str, object]:
         "last_at": target.last_at,
         "good_at": target.good_at,
         "problems": target.problems,
+        "dropped": target.dropped,
         "gone_at": target.gone_at,
         "left": target.left,
     }

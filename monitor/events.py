@@ -12,6 +12,7 @@ from monitor.detectors.base import Level
 if TYPE_CHECKING:
     from monitor.attribution import Attribution, Cause
     from monitor.detectors.base import Alarm, Severity
+    from monitor.fleet import FleetAlarm
 
 EventKind = Literal[
     "collapse",
@@ -97,6 +98,35 @@ def opened(stream: str, key: StreamKey, alarm: Alarm, cost: Cost, attribution: A
         facts=attribution.facts,
         detector=alarm.detector,
         model_name=key.model_name,
+    )
+
+
+def of_fleet(
+    model_name: str, streams: tuple[str, ...], alarm: FleetAlarm, cost: Cost, attribution: Attribution
+) -> Event:
+    """Return the event of an alarm that opens about all streams of a model."""
+    return Event(
+        id=identity(f"fleet|{model_name}", alarm.change_point_at, alarm.raised_at, alarm.kind),
+        stream=None,
+        key=None,
+        kind=alarm.kind,
+        severity=alarm.severity,
+        status="open",
+        change_point_at=alarm.change_point_at,
+        change_point_low=alarm.change_point_low,
+        change_point_high=alarm.change_point_high,
+        raised_at=alarm.raised_at,
+        closed_at=None,
+        before=alarm.before,
+        after=alarm.after,
+        cost=cost,
+        positions=(),
+        causes=attribution.causes,
+        facts=attribution.facts,
+        detector="fleet",
+        scope="fleet",
+        model_name=model_name,
+        streams=streams,
     )
 
 

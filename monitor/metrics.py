@@ -92,6 +92,7 @@ class TargetRow:
     last_success_at: float
     scrapes: int
     failures: Mapping[str, int]
+    dropped: int = 0
 
 
 @lru_cache(maxsize=LABELS_KEPT)
@@ -163,6 +164,12 @@ def target_families(rows: Sequence[TargetRow]) -> Iterator[Family]:
         yield Family(f"specmon_target_{name}", "gauge", help_text, (Column(blocks, values),))
     scrapes = Column(blocks, [row.scrapes for row in rows])
     yield Family("specmon_target_scrapes", "counter", "Scrapes of the target, good and failed.", (scrapes,))
+    yield Family(
+        "specmon_streams_dropped",
+        "counter",
+        "Streams on a page that were not judged, above scrape.max_streams_per_target; counted with every page.",
+        (Column(blocks, [row.dropped for row in rows]),),
+    )
     reasons = sorted({reason for row in rows for reason in row.failures})
     yield Family(
         "specmon_target_scrape_failures",

@@ -16,6 +16,7 @@ from monitor import (
     changes,
     deltas,
     detectors,
+    groups,
     pages,
     quality,
     readings,
@@ -130,8 +131,14 @@ def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> list[_News]:
             found.append((key, scrape.at, since, told))
     fresh = [key for key in dict.fromkeys(key for key, _, _, _ in found) if key not in state.rows]
     if fresh:
-        state.add(fresh)
-    return [_News(state.rows[key], at, since, reading) for key, at, since, reading in found]
+        state.add(streams.admitted(state, fresh, plan.limits))
+        for key, _, _, _ in found:
+            state.targets[key.target].dropped += key not in state.rows
+    return [
+        _News(state.rows[key], at, since, reading)
+        for key, at, since, reading in found
+        if key in state.rows
+    ]
 
 
 def _look(declared: Declared, target: TargetState, scrape: Scrape) -> tuple[Reading, ...]:
@@ -209,10 +216,11 @@ def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation
     table.put(state.sums, counts.rows, sums)
     watch = table.take(state.watch, counts.rows)
     findings = detectors.step(plan.detection, watch, counts)
+    findings, shared = groups.judge(plan.detection, state, counts, watch, findings)
     table.put(state.watch, counts.rows, watch)
     _note_findings(state, counts, findings)
     raised = [changes.raised(state, counts, alarm, plan.windows) for alarm in findings.alarms]
-    return Observation(counts, findings), [*switched, *raised]
+    return Observation(counts, findings), [*switched, *raised, *shared]
 
 
 def _note_status(

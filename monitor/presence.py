@@ -1,15 +1,16 @@
-"""Which targets are still there: closes the events of those that left and forgets those that stay away.
+"""Which targets and streams are still there: closes the events of those that left, forgets those that stay away.
 
 A target that is no longer listed keeps its baseline for a while, so that a pod of the same name goes on with
 it. Its open event is closed sooner, since nobody can mend an engine that is gone; if the target comes back
-before it is forgotten, the event is open again.
+before it is forgotten, the event is open again. A stream whose name has not been on its target's pages for as
+long is forgotten too: a page can have new names every day.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -40,11 +41,16 @@ def attend(state: State, limits: Limits, listed: Collection[str], at: float) -> 
         elif not target.left and at - target.gone_at >= limits.leave_seconds:
             target.left = True
             found += [_closed(event, target.gone_at, at) for event in _open_events(state, target)]
+    for row in _vanished(state, limits).tolist():
+        identity = state.identities[row]
+        if identity.event is not None and not state.targets[identity.key.target].left:
+            found.append(_closed(identity.event, float(state.status["last_at"][row]), at, "stream"))
+        identity.event = None
     return found
 
 
 def forget(state: State, limits: Limits, at: float) -> npt.NDArray[np.intp] | None:
-    """Forget the targets that have been gone for long at `at`; their events were closed when they left.
+    """Forget targets and streams that have been gone for long at `at`; `attend` has closed their events.
 
     Return the rows that stay, in their order, by their old numbers; None where all of them do.
     """
@@ -53,10 +59,16 @@ def forget(state: State, limits: Limits, at: float) -> npt.NDArray[np.intp] | No
         for name, target in state.targets.items()
         if target.left and at - target.gone_at >= limits.forget_seconds
     }
-    if not over:
+    vanished = set(_vanished(state, limits).tolist())
+    if not over and not vanished:
         return None
     kept = np.array(
-        [row for row, identity in enumerate(state.identities) if identity.key.target not in over], np.intp
+        [
+            row
+            for row, identity in enumerate(state.identities)
+            if identity.key.target not in over and row not in vanished
+        ],
+        np.intp,
     )
     state.keep(kept)
     for name in over:
@@ -64,12 +76,19 @@ def forget(state: State, limits: Limits, at: float) -> npt.NDArray[np.intp] | No
     return kept
 
 
+def _vanished(state: State, limits: Limits) -> npt.NDArray[np.intp]:
+    """Return the rows of streams that their target's good pages have not had for `forget_seconds`."""
+    good_at = [state.targets[identity.key.target].good_at for identity in state.identities]
+    return np.flatnonzero(np.array(good_at, float) - state.status["last_at"] >= limits.forget_seconds)
+
+
 def _open_events(state: State, target: TargetState) -> Iterable[Event]:
     held = (state.identities[row].event for row in sorted(target.rows))
     return [event for event in held if event is not None]
 
 
-def _closed(event: Event, gone_at: float, at: float) -> Event:
+def _closed(event: Event, gone_at: float, at: float, what: Literal["target", "stream"] = "target") -> Event:
     seconds = at - gone_at
-    fact = f"the target has not been listed for {seconds:.0f} s: closed without recovery"
+    where = "listed" if what == "target" else "on its target's page"
+    fact = f"the {what} has not been {where} for {seconds:.0f} s: closed without recovery"
     return replace(events.closed(event, at), facts=(*event.facts, fact))

@@ -232,7 +232,8 @@ class Service:
             for identity in self._state.identities
             if identity.event is not None and not self._state.targets[identity.key.target].left
         ]
-        return [(events.as_json(event), self._labels(event)) for event in found]
+        shared = self._state.groups.open.values()
+        return [(events.as_json(event), self._labels(event)) for event in (*found, *shared)]
 
     def _labels(self, event: Event) -> dict[str, str]:
         declared = self._plan.declared.get(event.key.target) if event.key else None

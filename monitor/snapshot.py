@@ -223,6 +223,7 @@ def _target_row(facts: Facts, name: str) -> metrics.TargetRow:
         last_success_at=target.good_at,
         scrapes=target.scrapes,
         failures=dict(target.failures),
+        dropped=target.dropped,
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor import deltas, detectors, pages, quality, table, windows
+from monitor.groups import Groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,7 @@ TABLES = ("ledger", "sums", "watch", "status")  # one row per stream each
 FIRST_POSITIONS = 8
 MOST_POSITIONS = 128
 MARKS_KEPT = 32
+LONGEST_ID = 400  # a longer one is no address any more
 
 STATUS = np.dtype(
     [
@@ -87,7 +89,7 @@ class TargetState:
     """How a target's scrapes went. Times in unix seconds, NaN before the first.
 
     `gone_at` is since when it is not listed any more, NaN while it is; `left`: for so long that its events
-    are closed.
+    are closed. `dropped` counts readings of streams for which there was no room.
     """
 
     memory: pages.Memory = field(default_factory=pages.Memory)
@@ -99,6 +101,7 @@ class TargetState:
     failure: Failure | None = None
     problems: dict[str, int] = field(default_factory=dict)
     rows: set[int] = field(default_factory=set)
+    dropped: int = 0
     gone_at: float = math.nan
     left: bool = False
 
@@ -117,6 +120,7 @@ class State:
         self.sums = np.zeros(0, windows.dtype(len(window_seconds), self.num_positions))
         self.watch = detectors.allocate(watch, 0)
         self.status = np.zeros(0, STATUS)
+        self.groups = Groups()
 
     def add(self, keys: Sequence[StreamKey]) -> None:
         """Append rows for new streams."""
@@ -124,6 +128,7 @@ class State:
             self.rows[key] = len(self.identities)
             self.targets.setdefault(key.target, TargetState()).rows.add(len(self.identities))
             self.identities.append(Identity(key, stream_id(key)))
+        self.groups.add([key.model_name for key in keys])
         count = len(keys)
         self.ledger = table.grow(self.ledger, deltas.allocate(count, self.num_positions))
         self.sums = table.grow(self.sums, np.zeros(count, self.sums.dtype))
@@ -145,6 +150,7 @@ class State:
         """Keep these rows (ascending) and forget the others; the rows are numbered anew."""
         for name in TABLES:
             setattr(self, name, table.keep(getattr(self, name), rows))
+        self.groups.keep(rows)
         self.identities = [self.identities[row] for row in rows]
         self.rows = {identity.key: row for row, identity in enumerate(self.identities)}
         for target in self.targets.values():
@@ -164,9 +170,25 @@ def stream_id(key: StreamKey) -> str:
     """Return a stream's id: readable, safe in a URL path, and unlike that of any other stream."""
     text = f"{key.target}~{key.model_name}~{key.replica}"
     plain = re.sub(r"[^A-Za-z0-9._:~-]+", "-", text)
-    if plain == text:
+    if plain == text and len(text) <= LONGEST_ID:
         return text
-    return f"{plain}~{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+    return f"{plain[:LONGEST_ID]}~{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+
+
+def admitted(state: State, keys: Sequence[StreamKey], limits: Limits) -> list[StreamKey]:
+    """Return which of these new streams there is room for; the first ones stay, so that they can be judged.
+
+    Without a limit a page with new names every time would take all memory.
+    """
+    room = {
+        key.target: limits.streams_per_target - len(state.targets[key.target].rows) for key in reversed(keys)
+    }
+    fitting: list[StreamKey] = []
+    for key in keys:
+        if room[key.target] > 0 and len(state.identities) + len(fitting) < limits.streams:
+            room[key.target] -= 1
+            fitting.append(key)
+    return fitting
 
 
 def remember(identity: Identity, mark: Mark) -> None:
@@ -202,7 +224,8 @@ class Limits:
     """When a stream counts as idle, silent or stale: in scrape intervals and seconds, whichever is longer.
 
     A target that is not listed any more has left after `leave_seconds` and is forgotten after
-    `forget_seconds`.
+    `forget_seconds`, as is a stream that its target's pages have not had for so long. No more than
+    `streams_per_target` streams of a target are judged, and no more than `streams` of all.
     """
 
     scrape_interval: float = 15.0
@@ -212,3 +235,5 @@ class Limits:
     stale_intervals: float = 3.5
     leave_seconds: float = 600.0
     forget_seconds: float = 86_400.0
+    streams_per_target: int = 1000
+    streams: int = 20_000

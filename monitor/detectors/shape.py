@@ -37,9 +37,9 @@ DTYPE = np.dtype(
         ("sums", "f4", _BANK),
         ("since", "f4", _BANK),
         ("epoch", "f8"),
-        ("last", "f4", CONTRASTS),
-        ("product", "f4", CONTRASTS),
-        ("square", "f4", CONTRASTS),
+        ("last", "f4", base.POSITIONS),
+        ("product", "f4", base.POSITIONS),
+        ("square", "f4", base.POSITIONS),
         ("peak", "f4", (CONTRASTS, 2)),
         ("excursions", "f4", (CONTRASTS, 2)),
         ("excess", "f4", (CONTRASTS, 2)),
@@ -84,7 +84,7 @@ def step(plan: base.Plan, state: State, bucket: Bucket, baseline: State, spread:
     active = (watched & (beyond > 0.0)).any(1) | (old > 0.0).any((1, 2, 3))
     if not active.any():
         return np.zeros((len(contrast), 2 * CONTRASTS))
-    correlation = base.clip(state["product"] / state["square"], 0.0, LARGEST_CORRELATION)
+    correlation = base.clip(state["product"][:, 1:] / state["square"][:, 1:], 0.0, LARGEST_CORRELATION)
     variance = bucket.variance[:, 1:] * (1.0 + correlation) / (1.0 - correlation)
     limit = limits(plan, state)
     share = base.clip(SHARE / bucket.variance[:, :1], LEAST_SHARE, LARGEST_SHARE)[:, None]
@@ -116,11 +116,8 @@ def _excursions(state: State, top: Floats, watched: Bools) -> None:
 
 
 def learn(state: State, bucket: Bucket, use: Bools) -> None:
-    """Learn how a contrast follows its last value from calm buckets (`use` [B, 8])."""
-    use = use[:, 1:]
-    scaled = (
-        base.clip(bucket.score[:, 1:] / np.sqrt(bucket.variance[:, 1:]), -WINSOR_ERRORS, WINSOR_ERRORS) * use
-    )
+    """Learn how a score follows its last value from calm buckets (`use` [B, 8], the level's first)."""
+    scaled = base.clip(bucket.score / np.sqrt(bucket.variance), -WINSOR_ERRORS, WINSOR_ERRORS) * use
     fade = 1.0 - use / CORRELATION_MEMORY
     state["product"] = state["product"] * fade + scaled * state["last"]
     state["square"] = state["square"] * fade + scaled * scaled

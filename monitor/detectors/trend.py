@@ -46,7 +46,7 @@ DTYPE = np.dtype(
         ("sums", "f8", base.NUM_SUMS),
         ("began_at", "f8"),
         ("rate", "f8", base.POSITIONS),
-        ("theta", "f8", _TERMS),
+        ("theta", "f4", _TERMS),
         ("covariance", "f4", (_TERMS, _TERMS)),
         ("blocks", "f8"),
         ("weight", "f8", len(WINDOWS)),

@@ -121,6 +121,9 @@ class Scrape(Section):
         description="Time for a whole scrape, below the interval. Unset: two thirds of it, at most 10s.",
     )
     body_limit: Size = Field(32 << 20, ge=1024, description="Largest page that is read, unpacked.")
+    max_streams_per_target: WholeNumber = Field(
+        1000, ge=1, description="Most streams of a target that are judged; more on its page are counted."
+    )
     bearer_token: Secret = Field(NO_SECRET, description="Token to send to every target.")
     bearer_token_file: ReadableFile = Field(
         "", description="File that holds the token; read again when it changes."

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import ssl
+import sys
 from typing import TYPE_CHECKING, Self
 
 from yarl import URL
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 USER_AGENT = f"specmon/{monitor.__version__}"
 LONGEST_IDLE_SECONDS = 65.0  # a connection that rested longer may be dead without either side knowing
 MOST_REDIRECTS = 3
+LARGEST_BESIDE_BYTES = 4 << 20  # what stands beside a page is small, and is kept
 _OK = 200
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _UNAUTHORISED = frozenset((401, 403))
@@ -96,7 +98,7 @@ class Client:
             return Scrape(target.name, at, failure=page, duration=loop.time() - started)
         others = {}
         for other in beside:
-            answer = await self._page(peer, peer.url.join(URL(other.path)), deadline)
+            answer = await self._page(peer, peer.url.join(URL(other.path)), deadline, LARGEST_BESIDE_BYTES)
             if not isinstance(answer, Failure):
                 others[other.path] = answer
         return Scrape(target.name, at, body=page, beside=others, duration=loop.time() - started)
@@ -144,11 +146,13 @@ class Client:
         peer.url, page = other
         return page
 
-    async def _page(self, peer: _Peer, url: URL, deadline: float) -> bytes | Failure:
-        limit = peer.target.body_limit
+    async def _page(
+        self, peer: _Peer, url: URL, deadline: float, largest: int = sys.maxsize
+    ) -> bytes | Failure:
+        limit = min(peer.target.body_limit, largest)
         try:
             async with asyncio.timeout_at(deadline):
-                return bodies.unpacked(await self._found(peer, url), limit)
+                return bodies.unpacked(await self._found(peer, url, limit), limit)
         except TimeoutError:
             reason: FailureReason = "timeout"
             detail = f"no whole page within {peer.target.timeout:g}s"
@@ -161,11 +165,11 @@ class Client:
             reason, detail = _explained(error)
         return Failure(reason, f"{targets.shown(url)}: {detail}")
 
-    async def _found(self, peer: _Peer, url: URL) -> Answer:
+    async def _found(self, peer: _Peer, url: URL, limit: int) -> Answer:
         """Return the answer with a page, after redirects within the same host and port."""
         asked = url
         for _ in range(MOST_REDIRECTS + 1):
-            answer = await self._answer(peer, url)
+            answer = await self._answer(peer, url, limit)
             if answer.status == _OK:
                 if asked is peer.url:
                     peer.url = url
@@ -175,13 +179,13 @@ class Client:
             url = _redirected(url, answer)
         raise bodies.RefusedBodyError("redirect", f"more than {MOST_REDIRECTS} redirects, expected a page")
 
-    async def _answer(self, peer: _Peer, url: URL) -> Answer:
+    async def _answer(self, peer: _Peer, url: URL, limit: int) -> Answer:
         request = _request(peer, url)
         loop = asyncio.get_running_loop()
         connection = peer.take(loop.time())
         if connection is not None:
             try:
-                answer = await connection.get(request, peer.target.body_limit)
+                answer = await connection.get(request, limit)
             except wire.ClosedError as error:
                 # The server closed the resting connection just as the request went out: ask once more.
                 if not error.untouched:
@@ -191,7 +195,7 @@ class Client:
                 return answer
         tls, server_name = self._tls(peer.target, url)
         connection = await wire.connect(url.host or "", url.port or 0, tls, server_name)
-        answer = await connection.get(request, peer.target.body_limit)
+        answer = await connection.get(request, limit)
         peer.give(connection, loop.time())
         return answer
 

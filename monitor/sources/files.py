@@ -41,12 +41,12 @@ def replay(source: str, progress: Callable[[float], None] | None = None) -> Iter
 def page(path: str) -> Scrape:
     """Return the one page in a file, named by the file; its time is in the name, or when it was written."""
     file = Path(path)
-    match = folders.PAGE_NAME.fullmatch(file.name)
+    named = folders.milliseconds(file.name)
     try:
-        at = int(match[1]) / folders.MILLISECONDS if match else file.stat().st_mtime
+        at = file.stat().st_mtime if named is None else named / folders.MILLISECONDS
     except OSError as error:
         raise sources.Unreadable(f"{path}: {error.strerror}, expected a file with a page") from None
-    target = file.resolve().parent.name if match else file.name
+    target = file.name if named is None else file.resolve().parent.name
     return folders.page(file, target, at)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PAGE_NAME = re.compile(r"(\d+)\.prom(\.gz|\.zst)?")
 MILLISECONDS = 1000
+LARGEST_PAGE_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +57,30 @@ def scrapes(root: Path) -> tuple[Iterator[Scrape], Callable[[], float]]:
 
 
 def page(path: Path, target: str, at: float) -> Scrape:
-    """Return the page in a file; a packed one that is damaged is a failed scrape. Raises Unreadable."""
+    """Return the page in a file; one that is damaged or far too large is a failed scrape. Raises Unreadable."""
     try:
-        body = path.read_bytes()
+        with path.open("rb") as file:
+            body = file.read(LARGEST_PAGE_BYTES + 1)
     except OSError as error:
         raise sources.Unreadable(f"{path}: {error.strerror or error}, expected a readable page") from None
+    reason: FailureReason = "encoding"
     try:
-        return Scrape(target, at, body=streams.unpack(body))
+        unpacked = streams.unpack(body, LARGEST_PAGE_BYTES)
     except streams.DAMAGED as error:
-        reason: FailureReason = "encoding"
         return Scrape(target, at, failure=Failure(reason, f"{path}: the packed data are damaged ({error})"))
+    if len(unpacked) > LARGEST_PAGE_BYTES:
+        reason, limit = "too_large", LARGEST_PAGE_BYTES >> 20
+        return Scrape(target, at, failure=Failure(reason, f"{path}: expected a page of at most {limit} MiB"))
+    return Scrape(target, at, body=unpacked)
+
+
+def milliseconds(name: str) -> int | None:
+    """Return the time in the name of a page's file (unix milliseconds), None where it names none."""
+    match = PAGE_NAME.fullmatch(name)
+    if match is None or str(int(match[1])) != match[1]:
+        return None
+    at = int(match[1])
+    return at if 0 < at < sources.LATEST * MILLISECONDS else None
 
 
 def _moments(recording: _Recording) -> Iterator[tuple[int, _Recording]]:
@@ -89,14 +104,11 @@ def _recordings(root: Path) -> Iterator[_Recording]:
         times: list[int] = []
         packed: dict[int, str] = {}
         for name in files:
-            match = PAGE_NAME.fullmatch(name)
-            if match is None or not match[1] or str(int(match[1])) != match[1]:
+            at = milliseconds(name)
+            if at is None:
                 continue
-            at = int(match[1])
-            if not 0 < at < sources.LATEST * MILLISECONDS:
-                continue
-            if match[2]:
-                packed.setdefault(at, match[2])
+            if not name.endswith(".prom"):
+                packed.setdefault(at, "." + name.rpartition(".")[2])
             times.append(at)
         if times:
             path = Path(folder)

@@ -106,7 +106,9 @@ def _scrape(line: bytes) -> Scrape:
         raise _RefusedLineError("bad_counters", f'"at" is {_brief(at)}, expected unix seconds')
     target = record.get("target")
     if type(target) is not str or not target:
-        raise _RefusedLineError("bad_counters", f'"target" is {_brief(target)}, expected the name of the target')
+        raise _RefusedLineError(
+            "bad_counters", f'"target" is {_brief(target)}, expected the name of the target'
+        )
     if _HALF_CHARACTER.search(line):
         _refuse_halves(record)
     body = record.get("body")

@@ -23,6 +23,7 @@ STANDARD_INPUT = "-"
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 
 _BUFFER_BYTES = 1 << 20
+_ZSTD_PIECE_BYTES = 4096
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
@@ -47,17 +48,28 @@ def opened(source: str) -> Iterator[tuple[io.BufferedReader, Callable[[], float]
         yield _unpacked(io.BufferedReader(file, _BUFFER_BYTES)), lambda: file.tell() / size
 
 
-def unpack(body: bytes) -> bytes:
-    """Return `body` unpacked where it is gzip or zstd; raises one of DAMAGED where it cannot be."""
+def unpack(body: bytes, limit: int) -> bytes:
+    """Return `body` unpacked where it is gzip or zstd, at most `limit` + 1 bytes of it.
+
+    Raises one of DAMAGED where it cannot be. Little more than the limit is made: a small packed body can
+    stand for gigabytes.
+    """
     if body.startswith(_GZIP):
-        return gzip.decompress(body)
+        return gzip.GzipFile(fileobj=io.BytesIO(body)).read(limit + 1)
     if body.startswith(_ZSTD):
-        unpacking = zstandard.ZstdDecompressor().decompressobj()
-        unpacked = unpacking.decompress(body)
-        if not unpacking.eof:
-            raise EOFError("the zstd frame has no end")
-        return unpacked
+        return _unpacked_zstd(body, limit)
     return body
+
+
+def _unpacked_zstd(body: bytes, limit: int) -> bytes:
+    unpacking, unpacked = zstandard.ZstdDecompressor().decompressobj(), bytearray()
+    for start in range(0, len(body), _ZSTD_PIECE_BYTES):
+        unpacked += unpacking.decompress(body[start : start + _ZSTD_PIECE_BYTES])
+        if unpacking.eof or len(unpacked) > limit:
+            break
+    if not unpacking.eof and len(unpacked) <= limit:
+        raise EOFError("the zstd frame has no end")
+    return bytes(unpacked[: limit + 1])
 
 
 class _Pieces(io.RawIOBase):

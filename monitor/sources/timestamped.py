@@ -10,6 +10,7 @@ import itertools
 import re
 from array import array
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LATEST_MILLISECONDS = sources.LATEST * 1000
-MILLISECONDS_FROM = sources.LATEST  # a larger time stamp is in milliseconds, as in Prometheus' own text format
+MILLISECONDS_FROM = (
+    sources.LATEST
+)  # a larger time stamp is in milliseconds, as in Prometheus' own text format
+LONGEST_LINE_BYTES = 64 << 10  # pieces of a longer one are refused, and not held together
 SHOWN_CHARACTERS = 60
 REPORTED_LINES = 1000  # refused lines beyond these are as likely a broken file
 
@@ -61,7 +65,7 @@ def scrapes(stream: io.BufferedReader, name: str) -> Iterator[Scrape]:
         detail = f" (line {columns.refused[0][0]}: {columns.refused[0][1]})" if columns.refused else ""
         raise sources.Unreadable(f"{name}: no sample has a time stamp{detail}, expected {_EXPECTED}")
     first = min(columns.times)
-    for number, detail in columns.refused[:REPORTED_LINES]:
+    for number, detail in columns.refused:
         yield Scrape(
             name,
             first,
@@ -74,7 +78,7 @@ def _read(stream: io.BufferedReader) -> _Columns:
     columns = _Columns()
     number = 0
     try:
-        for line in stream:
+        for line in iter(partial(stream.readline, LONGEST_LINE_BYTES), b""):
             number += 1
             if line[:1] != b"#" and not line.isspace():
                 _add(columns, number, line)
@@ -87,7 +91,8 @@ def _add(columns: _Columns, number: int, line: bytes) -> None:
     sample = _sample(line)
     if sample is None:
         shown = line[:SHOWN_CHARACTERS].decode("utf-8", "replace").strip()
-        columns.refused.append((number, f"read {shown!r}"))
+        if len(columns.refused) < REPORTED_LINES:
+            columns.refused.append((number, f"read {shown!r}"))
         return
     series, value, at = sample
     columns.indexes.append(columns.series.setdefault(series, len(columns.series)))

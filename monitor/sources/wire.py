@@ -124,27 +124,32 @@ class Connection(asyncio.Protocol):
             self._waiting.set_exception(ClosedError(untouched=self._head is None and not self._buffer))
 
     def _read_head(self, data: bytes) -> bytes:
-        """Read the status line and the headers if they are complete; return what follows them."""
-        end = data.find(b"\r\n\r\n")
-        if end < 0:
-            self._buffer = bytearray(data)
-            if len(data) > LONGEST_HEAD_BYTES or not b"HTTP/1."[: len(data)] == data[:7]:
-                raise NotHttpError(f"read {_shown(data)}, expected an HTTP/1.1 answer")
-            return b""
-        first, *lines = data[:end].split(b"\r\n")
-        status = _STATUS.match(first)
-        if status is None:
-            raise NotHttpError(f"read {_shown(first)}, expected an HTTP/1.1 answer")
+        """Read the status line and the headers if they are complete; return what follows them.
+
+        Answers before the final one (100 Continue) are passed over.
+        """
+        code, start = 0, 0
+        while code < _FIRST_FINAL:
+            end = data.find(b"\r\n\r\n", start)
+            if end < 0:
+                self._keep_head(data[start:])
+                return b""
+            first, *lines = data[start:end].split(b"\r\n")
+            status = _STATUS.match(first)
+            if status is None:
+                raise NotHttpError(f"read {_shown(first)}, expected an HTTP/1.1 answer")
+            code, start = int(status[2]), end + 4
         self._buffer = bytearray()
-        code = int(status[2])
-        rest = data[end + 4 :]
-        if code < _FIRST_FINAL:
-            return self._read_head(rest)
         headers = _headers(lines)
         self._keep = status[1] == b"1" and "close" not in headers.get("connection", "").lower()
         self._head = (code, (status[3] or b"").decode("latin-1"), headers)
         self._read_framing(code, headers)
-        return rest
+        return data[start:]
+
+    def _keep_head(self, data: bytes) -> None:
+        self._buffer = bytearray(data)
+        if len(data) > LONGEST_HEAD_BYTES or not b"HTTP/1."[: len(data)] == data[:7]:
+            raise NotHttpError(f"read {_shown(data)}, expected an HTTP/1.1 answer")
 
     def _read_framing(self, code: int, headers: dict[str, str]) -> None:
         """Read from the headers where the body ends."""

@@ -37,10 +37,8 @@ def counts(
     drafts: Floats,
     accepted: Floats,
     *,
-    num_speculative_tokens: int = 0,
     draft_tokens: Floats | None = None,
     generation_tokens: Floats | None = None,
-    new_regime: bool = False,
     by_position: bool = True,
 ) -> Counts:
     """Return the counts of one interval of some streams, from drafts [B] and accepted tokens [B, P]."""
@@ -58,11 +56,11 @@ def counts(
         values=values,
         accepted=accepted if by_position else np.zeros_like(accepted),
         positions=np.full(size, width if by_position else 0),
-        num_speculative_tokens=np.full(size, num_speculative_tokens or width),
+        num_speculative_tokens=np.full(size, width),
         evidence=np.full(size, int(Evidence.STEPS)),
         restarted=np.zeros(size, bool),
         gap=np.zeros(size, bool),
-        new_regime=np.full(size, new_regime),
+        new_regime=np.zeros(size, bool),
     )
 
 
@@ -109,7 +107,9 @@ class Watched:
 
     def opened(self, *kinds: str) -> list[Alarm]:
         """Return the alarms that opened (of some kinds)."""
-        return [alarm for alarm in self.alarms if alarm.action == "open" and (not kinds or alarm.kind in kinds)]
+        return [
+            alarm for alarm in self.alarms if alarm.action == "open" and (not kinds or alarm.kind in kinds)
+        ]
 
     def closed(self) -> list[Alarm]:
         """Return the alarms that closed."""

@@ -5,6 +5,8 @@ The numbers are those of public reports (vllm#41789, vllm#34385, vllm-ascend#169
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -12,8 +14,11 @@ from monitor import detectors
 from monitor.detectors import Condition
 from tests.detectors import simulated
 
+if TYPE_CHECKING:
+    from monitor.deltas import Counts
 
-def window(drafts: float, accepted: list[float], at: float = 0.0, seconds: float = 10.0) -> simulated.Counts:
+
+def window(drafts: float, accepted: list[float], at: float = 0.0, seconds: float = 10.0) -> Counts:
     """Return one interval of one stream."""
     return simulated.counts(simulated.START + at, seconds, np.array([drafts]), np.array([accepted]))
 
@@ -41,7 +46,13 @@ def test_a_dead_draft_shows_in_its_first_window(drafts: float, accepted: list[fl
         (200.0, [12.0]),
         (43.0, [32.0, 18.0, 7.0, 3.0, 3.0]),
     ],
-    ids=["MAL 2.91 of 23 drafts", "none of 23", "one of 40", "a floor of 0.1 not proven", "a hole in the histogram"],
+    ids=[
+        "MAL 2.91 of 23 drafts",
+        "none of 23",
+        "one of 40",
+        "a floor of 0.1 not proven",
+        "a hole in the histogram",
+    ],
 )
 def test_little_evidence_is_no_alarm(drafts: float, accepted: list[float]) -> None:
     """A request or two prove nothing, and a floor must be proven to be broken."""
@@ -59,7 +70,10 @@ def test_a_dead_draft_closes_when_it_is_clearly_alive() -> None:
     news = [window(500.0, [0.0, 0.0], 10.0 * step) for step in range(300)]
     news += [window(500.0, [400.0, 300.0], 3000.0 + 10.0 * step) for step in range(6)]
     watch = simulated.watched().see(news)
-    assert [(alarm.action, alarm.kind) for alarm in watch.alarms] == [("open", "dead_draft"), ("close", "dead_draft")]
+    assert [(alarm.action, alarm.kind) for alarm in watch.alarms] == [
+        ("open", "dead_draft"),
+        ("close", "dead_draft"),
+    ]
     assert watch.findings is not None
     assert watch.findings.condition[0] == Condition.WARMING
 

@@ -13,6 +13,8 @@ from tests.detectors import simulated
 from tests.detectors.simulated import Traffic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from monitor.deltas import Counts
     from monitor.detectors.base import Floats, Indices
 
@@ -26,10 +28,12 @@ TRAFFIC = pytest.mark.parametrize(
     [BUSY, QUIET, FAST, ONE_POSITION, MANY_POSITIONS],
     ids=["busy", "quiet", "fast", "one position", "many positions"],
 )
-PLANS = pytest.mark.parametrize("rate", [30.0, 1.0, 1.0 / 12.0], ids=["one a day", "one a month", "one a year"])
+PLANS = pytest.mark.parametrize(
+    "rate", [30.0, 1.0, 1.0 / 12.0], ids=["one a day", "one a month", "one a year"]
+)
 
 
-def collapse(after: int) -> object:
+def collapse(after: int) -> Callable[[int, Floats], Floats]:
     """Return a change that lets hardly a token be accepted from an interval on."""
 
     def change(step: int, rate: Floats) -> Floats:
@@ -57,7 +61,7 @@ def test_steady_streams_are_left_alone(traffic: Traffic, rate: float) -> None:
 def test_a_large_fall_is_an_alarm_of_the_right_direction(traffic: Traffic, rate: float) -> None:
     """A draft that hardly works any more opens one collapse a stream, not before it began, and nothing else."""
     watch = simulated.watched(6, detectors.Plan(false_alarms_per_month=rate))
-    watch.see(simulated.intervals(traffic, 300, streams=6, change=collapse(250)))  # type: ignore[arg-type]
+    watch.see(simulated.intervals(traffic, 300, streams=6, change=collapse(250)))
     began = simulated.START + traffic.interval * 250
     assert sorted(alarm.index for alarm in watch.opened()) == list(range(6))
     for alarm in watch.opened():
@@ -74,7 +78,7 @@ def test_a_large_fall_is_an_alarm_of_the_right_direction(traffic: Traffic, rate:
 @pytest.mark.parametrize("cut", [1, 37, 252, 299], ids="cut at {}".format)
 def test_saved_and_restored_anywhere_it_goes_on_the_same(traffic: Traffic, cut: int) -> None:
     """State is plain numbers: written out and read back at any point, every later finding is the same."""
-    news = list(simulated.intervals(traffic, 320, streams=3, change=collapse(250)))  # type: ignore[arg-type]
+    news = list(simulated.intervals(traffic, 320, streams=3, change=collapse(250)))
     whole = simulated.watched(3).see(news)
     first = simulated.watched(3).see(news[:cut])
     second = simulated.watched(3)
@@ -87,7 +91,7 @@ def test_saved_and_restored_anywhere_it_goes_on_the_same(traffic: Traffic, cut: 
 @TRAFFIC
 def test_batches_change_nothing(traffic: Traffic) -> None:
     """Streams looked at together or one by one end in the same state, to the bit, with the same alarms."""
-    news = list(simulated.intervals(traffic, 300, streams=5, change=collapse(250)))  # type: ignore[arg-type]
+    news = list(simulated.intervals(traffic, 300, streams=5, change=collapse(250)))
     together = simulated.watched(5).see(news)
     for row in range(5):
         alone = simulated.watched(1).see([rows_of(each, np.array([row])) for each in news])
@@ -107,7 +111,7 @@ def test_chunks_change_nothing() -> None:
 @TRAFFIC
 def test_nothing_is_learnt_from_idle_intervals(traffic: Traffic) -> None:
     """A night without drafts leaves baseline, noise and open troubles as they were."""
-    watch = simulated.watched(2).see(simulated.intervals(traffic, 300, streams=2, change=collapse(250)))  # type: ignore[arg-type]
+    watch = simulated.watched(2).see(simulated.intervals(traffic, 300, streams=2, change=collapse(250)))
     assert watch.findings is not None
     before, known = watch.state.copy(), watch.findings
     alarms = len(watch.alarms)
@@ -129,5 +133,5 @@ def test_a_row_of_state_is_small() -> None:
 def test_every_detector_is_in_the_table() -> None:
     """The table names each detector as its module does, and each says what it is."""
     for name, module in detectors.DETECTORS.items():
-        assert module.NAME == name
+        assert name == module.NAME
         assert (module.__doc__ or "").startswith(f"`{name}`")

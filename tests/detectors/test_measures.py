@@ -33,7 +33,9 @@ def test_positions_from_the_eighth_on_are_pooled() -> None:
 def test_only_what_was_drafted_is_judged(tokens: float, drafted: int) -> None:
     """Draft tokens ÷ drafts tells which positions every draft had; mixed lengths prove no more than the first."""
     accepted = np.array([[900.0, 800.0, 700.0, 600.0]])
-    counts = simulated.counts(0.0, 15.0, np.array([1000.0]), accepted, draft_tokens=np.array([tokens * 1000.0]))
+    counts = simulated.counts(
+        0.0, 15.0, np.array([1000.0]), accepted, draft_tokens=np.array([tokens * 1000.0])
+    )
     trials = evidence.from_counts(counts)
     assert trials.drafted[0] == drafted
     assert (trials.sums[0, base.TRIALS] > 0).sum() == drafted

@@ -13,8 +13,9 @@ from tests.detectors import simulated
 from tests.detectors.simulated import Traffic, shifted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from monitor.deltas import Counts
     from monitor.detectors.base import Floats
 
 BUSY = Traffic()
@@ -97,7 +98,10 @@ def test_a_drop_that_grows_is_the_same_trouble() -> None:
         return rate * 0.1 if step >= 520 else drop(step, rate)
 
     watch = simulated.watched().see(simulated.intervals(BUSY, 560, change=change))
-    assert [(alarm.action, alarm.kind) for alarm in watch.alarms] == [("open", "drop"), ("update", "collapse")]
+    assert [(alarm.action, alarm.kind) for alarm in watch.alarms] == [
+        ("open", "drop"),
+        ("update", "collapse"),
+    ]
 
 
 def test_a_decay_is_found() -> None:
@@ -127,16 +131,22 @@ def test_another_k_is_a_regime_and_no_collapse() -> None:
     watch = simulated.watched().see(simulated.intervals(BUSY, 480))
     short = replace_regime(simulated.intervals(Traffic(conditional=BUSY.conditional[:3]), 400), 480)
     watch.see(short)
-    assert [(alarm.action, alarm.kind, alarm.severity) for alarm in watch.alarms] == [("note", "regime_change", "info")]
+    assert [(alarm.action, alarm.kind, alarm.severity) for alarm in watch.alarms] == [
+        ("note", "regime_change", "info")
+    ]
     assert watch.findings is not None
     assert np.isnan(watch.findings.baseline_conditional[0, 3:]).all()
-    assert watch.findings.baseline_mal[0] == pytest.approx(1.0 + 0.8 + 0.8 * 0.76 + 0.8 * 0.76 * 0.73, rel=0.03)
+    assert watch.findings.baseline_mal[0] == pytest.approx(
+        1.0 + 0.8 + 0.8 * 0.76 + 0.8 * 0.76 * 0.73, rel=0.03
+    )
 
 
 def test_a_collapse_in_another_k_is_found() -> None:
     """A draft that dies with the change of k is a collapse beside the note."""
     watch = simulated.watched().see(simulated.intervals(BUSY, 480))
-    dead = simulated.intervals(Traffic(conditional=BUSY.conditional[:3]), 40, change=lambda _, rate: rate * 0.1)
+    dead = simulated.intervals(
+        Traffic(conditional=BUSY.conditional[:3]), 40, change=lambda _, rate: rate * 0.1
+    )
     watch.see(replace_regime(dead, 480))
     assert [alarm.kind for alarm in watch.alarms] == ["regime_change", "collapse"]
 
@@ -175,10 +185,10 @@ def test_a_new_engine_version_is_compared_with_the_last() -> None:
     assert note.change_point_at < note.raised_at
 
 
-def replace_regime(news: object, after: int) -> list[simulated.Counts]:
+def replace_regime(news: Iterator[Counts], after: int) -> list[Counts]:
     """Return counts moved behind the first `after` intervals, the first of them of a new regime."""
     moved = []
-    for number, each in enumerate(news):  # type: ignore[var-annotated,arg-type]
+    for number, each in enumerate(news):
         at = each.at + after * 15.0
         moved.append(replace(each, at=at, new_regime=np.full(len(at), number == 0)))
     return moved

@@ -1,0 +1,111 @@
+"""The streams of one model as a group: what all of them do is one event, and the odd one out shows sooner.
+
+Streams with one model name on at least three targets or replicas are compared (`fleet`). The state of a
+group is a row of the fleet's table; its name and its open event stand beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor import attribution, events, fleet
+from monitor.events import Cost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from monitor.deltas import Counts
+    from monitor.detectors import Findings
+    from monitor.detectors import Plan as Watch
+    from monitor.events import Event
+    from monitor.fleet import FleetAlarm
+    from monitor.streams import State
+
+SHARED = "all replicas of the model moved together: what they share is the traffic, the draft and the release"
+
+
+@dataclass(slots=True)
+class Groups:
+    """Groups of streams: `numbers` by model name, `of` the group of each row, `open` their open events."""
+
+    fleet: fleet.Fleet = field(default_factory=lambda: fleet.allocate(0, 0))
+    numbers: dict[str, int] = field(default_factory=dict)
+    of: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    open: dict[int, Event] = field(default_factory=dict)
+
+    def add(self, model_names: Sequence[str]) -> None:
+        """Append rows for new streams."""
+        before = len(self.numbers)
+        for name in model_names:
+            self.numbers.setdefault(name, len(self.numbers))
+        fresh = fleet.allocate(len(model_names), len(self.numbers) - before)
+        self.fleet.streams = np.concatenate((self.fleet.streams, fresh.streams))
+        self.fleet.groups = np.concatenate((self.fleet.groups, fresh.groups))
+        self.of = np.concatenate((self.of, [self.numbers[name] for name in model_names]))
+
+    def keep(self, rows: npt.NDArray[np.intp]) -> None:
+        """Keep these rows of streams; groups stay."""
+        self.fleet.streams, self.of = self.fleet.streams[rows], self.of[rows]
+
+
+def judge(
+    plan: Watch, state: State, counts: Counts, watch: npt.NDArray[np.void], findings: Findings
+) -> tuple[Findings, list[Event]]:
+    """Return the findings with the replicas' alarms put right, and the events of whole groups.
+
+    `watch` are the detectors' rows of `counts`, changed in place.
+    """
+    groups = state.groups
+    numbers = groups.of[counts.rows]
+    large = np.bincount(groups.of, minlength=len(groups.numbers)) >= fleet.LEAST_REPLICAS
+    compared = large[numbers]
+    if not compared.any():
+        return findings, []
+    found, alarms = fleet.step(
+        plan, groups.fleet, np.where(compared, numbers, fleet.SKIPPED), counts, watch, findings
+    )
+    return found, [_event(state, alarm) for alarm in alarms]
+
+
+def _event(state: State, alarm: FleetAlarm) -> Event:
+    """Return the event that an alarm of a group opens or closes; the group keeps it while it is open."""
+    groups = state.groups
+    held = groups.open.get(alarm.group)
+    if alarm.action == "close" and held is not None:
+        del groups.open[alarm.group]
+        return events.closed(held, alarm.raised_at)
+    tokens = alarm.after.mal / alarm.before.mal if alarm.before.mal > 0 else math.nan
+    cost = Cost(tokens, 1.0 / tokens, events.benefit_lost(alarm.before.mal, alarm.after.mal))
+    name = next(name for name, number in groups.numbers.items() if number == alarm.group)
+    ids = tuple(state.identities[row].id for row in alarm.rows)
+    groups.open[alarm.group] = events.of_fleet(name, ids, alarm, cost, _why(state, alarm))
+    return groups.open[alarm.group]
+
+
+def _why(state: State, alarm: FleetAlarm) -> attribution.Attribution:
+    """Return what is known of why all replicas moved: marks near the change on any of them, or traffic."""
+    margin = attribution.MARK_MARGIN_INTERVALS * fleet.PERIOD_SECONDS
+    marks = {
+        mark.text
+        for row in alarm.rows
+        for mark in state.identities[row].marks
+        if alarm.change_point_low - margin <= mark.at <= alarm.change_point_high + margin
+    }
+    if marks:
+        cause = attribution.Cause("config", 0.6, "; ".join(sorted(marks)))
+        return attribution.Attribution(
+            (SHARED, *sorted(marks)), (cause, attribution.Cause("traffic", 0.4, SHARED))
+        )
+    return attribution.Attribution(
+        (SHARED,),
+        (
+            attribution.Cause("traffic", 0.6, SHARED),
+            attribution.Cause("unknown", 0.4, attribution.UNEXPLAINED),
+        ),
+    )

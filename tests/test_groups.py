@@ -1,0 +1,97 @@
+"""Replicas of one model: what all of them do is one event, and the odd one out is found among them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor import checkpoint, events, pipeline
+from monitor.scrapes import Scrape
+from tests import made
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from monitor.events import Event
+
+START = 1_700_000_000.0
+INTERVAL = 15.0
+REPLICAS = 5
+TICKS = 1000
+CHANGE = 850
+CONDITIONAL = np.array([0.80, 0.75, 0.70])
+FALLEN = np.array([0.72, 0.66, 0.60])
+
+
+@cache
+def history(hit: frozenset[int], seed: int = 3) -> tuple[tuple[Scrape, ...], ...]:
+    """Ticks of replicas that share a wandering level; from CHANGE on those of `hit` accept less."""
+    rng = np.random.default_rng(seed)
+    level = np.cumsum(rng.normal(0.0, 0.003, TICKS))
+    drafts, accepted = np.zeros(REPLICAS), np.zeros((REPLICAS, 3))
+    ticks = []
+    for tick in range(TICKS):
+        scrapes = []
+        for replica in range(REPLICAS):
+            rates = FALLEN if tick >= CHANGE and replica in hit else CONDITIONAL
+            odds = rates / (1 - rates) * np.exp(level[tick] + rng.normal(0.0, 0.05))
+            kept = 5000
+            drafts[replica] += kept
+            for position, rate in enumerate(odds / (1 + odds)):
+                kept = int(rng.binomial(kept, rate))
+                accepted[replica, position] += kept
+            reading = made.reading(accepted[replica].tolist(), drafts=float(drafts[replica]))
+            scrapes.append(Scrape(f"r{replica}", START + INTERVAL * tick, readings=(reading,)))
+        ticks.append(tuple(scrapes))
+    return tuple(ticks)
+
+
+def seen(ticks: Sequence[Sequence[Scrape]], *, cut: int | None = None) -> list[Event]:
+    """The events of a history; the state is saved and restored before tick `cut`."""
+    plan = pipeline.Plan()
+    state, found = pipeline.begin(plan), []
+    for number, tick in enumerate(ticks):
+        if number == cut:
+            state = checkpoint.thaw(plan, checkpoint.freeze(state))
+        found += pipeline.step(plan, state, tick).events
+    return [event for event in found if event.severity != "info"]
+
+
+def test_a_fall_of_all_replicas_is_one_event() -> None:
+    """Where every replica falls at once there is one event of the fleet, and none beside it."""
+    found = seen(history(frozenset(range(REPLICAS))))
+    assert [(event.scope, event.status) for event in found] == [("fleet", "open")]
+    record = events.as_json(found[0])
+    assert (record["stream"], record["target"], record["replica"]) == (None, None, None)
+    assert record["model_name"] == made.MODEL_NAME
+    assert record["streams"] == [f"r{replica}~org-model~0~" + _hash(replica) for replica in range(REPLICAS)]
+    assert found[0].raised_at - (START + INTERVAL * CHANGE) <= 240
+    assert found[0].after.mal < found[0].before.mal
+
+
+def _hash(replica: int) -> str:
+    from monitor import streams
+
+    key = events.StreamKey(f"r{replica}", made.MODEL_NAME, "0")
+    return streams.stream_id(key).rsplit("~", 1)[1]
+
+
+def test_the_odd_one_out_is_found_and_no_other_is_blamed() -> None:
+    """Where one replica falls, its own event says so within two minutes, and the others have none."""
+    found = seen(history(frozenset({2})))
+    assert {(event.scope, event.key.target if event.key else None) for event in found} == {("replica", "r2")}
+    assert found[0].raised_at - (START + INTERVAL * CHANGE) <= 120
+
+
+def test_a_restart_changes_no_event_of_the_fleet() -> None:
+    """Saved and restored in the middle of a change, the same events come."""
+    ticks = history(frozenset(range(REPLICAS)))
+    assert seen(ticks, cut=CHANGE + 2) == seen(ticks)
+
+
+def test_two_replicas_are_no_fleet() -> None:
+    """Two streams of a model are judged alone: neither can be told to be the odd one."""
+    ticks = [tick[:2] for tick in history(frozenset({0, 1}))]
+    assert {event.scope for event in seen(ticks)} == {"replica"}
