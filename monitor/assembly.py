@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import socket
 import time
 from typing import TYPE_CHECKING, Literal
 
-from monitor import detectors, notify, pipeline, regimes, streams
+from monitor import detectors, notify, pipeline, regimes, shards, streams
 from monitor.sources import targets
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from monitor.settings.discovery import HttpDiscovery, KubernetesDiscovery
     from monitor.settings.notify import Receiver
     from monitor.settings.section import Tls
+    from monitor.sources.prometheus import Reader, Wanted
 
 LONGEST_ANSWER_SECONDS = 10.0
 # Kind of discovery -> the module that it needs, which an extra of the same name installs.
@@ -25,7 +27,7 @@ EXTRAS = {"dns": "dns", "kubernetes": "lightkube"}
 
 
 class MissingError(Exception):
-    """A library that the settings ask for is not installed; the message says how to get it."""
+    """What the settings ask for is not there: a library, or a number in the host's name."""
 
 
 def plan(settings: Settings, found: Sequence[Found] = ()) -> pipeline.Plan:
@@ -45,9 +47,51 @@ def plan(settings: Settings, found: Sequence[Found] = ()) -> pipeline.Plan:
 
 
 def scrape_targets(settings: Settings, found: Sequence[Found] = ()) -> list[targets.Target]:
-    """Return the targets to scrape; a target's own token stands before the token for all."""
+    """Return this shard's targets to scrape; a target's own token stands before the token for all."""
+    own = shard(settings)
     listed = [_target(settings, target) for target in settings.targets]
-    return [*listed, *(_found_target(settings, each) for each in found)]
+    every = [*listed, *(_found_target(settings, each) for each in found)]
+    return [target for target in every if own.owns(target.name)]
+
+
+def shard(settings: Settings) -> shards.Shard:
+    """Return which part of the targets is ours; raises MissingError where the host's name does not say it."""
+    try:
+        return shards.told(settings.shards.ordinal, settings.shards.total, socket.gethostname())
+    except ValueError as error:
+        raise MissingError(f"shards.ordinal: {error}") from error
+
+
+def query_reader(settings: Settings) -> Reader | None:
+    """Return what reads this shard's counters from a query API, None where the settings name none."""
+    if not settings.prometheus.url:
+        return None
+    from monitor.sources import prometheus  # noqa: PLC0415
+
+    return prometheus.Reader(queries_wanted(settings), time.time, owned=shard(settings).owns)
+
+
+def queries_wanted(settings: Settings) -> Wanted:
+    """Return what to ask of the query API."""
+    from monitor.sources import prometheus, queries  # noqa: PLC0415
+
+    given = settings.prometheus
+    return prometheus.Wanted(
+        server=queries.Server(
+            url=given.url,
+            headers=tuple((name, value.get_secret_value()) for name, value in given.headers.items()),
+            bearer_token=given.bearer_token.get_secret_value(),
+            bearer_token_file=given.bearer_token_file,
+            tls=_tls(given.tls),
+            timeout=given.timeout,
+            body_limit=given.body_limit,
+        ),
+        interval=settings.scrape.interval,
+        offset=given.offset,
+        lookback=given.lookback,
+        selector=given.selector,
+        target_labels=given.target_labels,
+    )
 
 
 def notifications(settings: Settings) -> notify.Plan:

@@ -7,6 +7,7 @@ that no engine exports (temperature, language, tools) can move acceptance alone.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -49,6 +50,7 @@ CAUSE_OF_MARK: dict[MarkKind, tuple[CauseName, float]] = {
 STRENGTH_OF_UNKNOWN = 1.0
 UNEXPLAINED = "no cause is exported; temperature, language, structured output and tools never are"
 NOTEWORTHY_CHANGE = 0.2  # relative
+SPREADS_OF_CHANCE = 2.0  # so far apart are means of a few requests by chance
 STRONG_CHANGE = 1.0  # relative change that speaks as loudly as the unknown does twice
 MARK_MARGIN_INTERVALS = 4.0
 
@@ -115,26 +117,23 @@ def _rank(strengths: Sequence[tuple[CauseName, float, str]]) -> tuple[Cause, ...
 
 
 def _shifts(before: Sums, after: Sums) -> list[tuple[CauseName, float, str]]:
-    """Return the traffic and load figures that moved by a fifth or more."""
+    """Return the traffic and load figures that moved by a fifth or more, and by more than chance."""
+    chance = _by_chance(before, after)
     old, new = estimates.from_sums(before), estimates.from_sums(after)
     shifts: list[tuple[CauseName, float, str]] = []
-    figures: tuple[tuple[CauseName, str, str, float, float], ...] = (
-        ("traffic", "mean prompt length", "tokens", _prompt_length(before), _prompt_length(after)),
-        (
-            "traffic",
-            "mean generation length",
-            "tokens",
-            _generation_length(before),
-            _generation_length(after),
-        ),
-        ("traffic", "prefix cache hit ratio", "", _cache_hits(before), _cache_hits(after)),
-        ("load", "mean batch size", "", *_pair(old, new, "batch_size")),
-        ("load", "share of decode steps with a draft", "", *_pair(old, new, "coverage")),
-        ("load", "step time", "s", *_pair(old, new, "step_seconds")),
+    prompts = _prompt_length(before), _prompt_length(after)
+    answers = _generation_length(before), _generation_length(after)
+    figures: tuple[tuple[CauseName, str, str, float, float, float], ...] = (
+        ("traffic", "mean prompt length", "tokens", *prompts, chance),
+        ("traffic", "mean generation length", "tokens", *answers, chance),
+        ("traffic", "prefix cache hit ratio", "", _cache_hits(before), _cache_hits(after), 0.0),
+        ("load", "mean batch size", "", *_pair(old, new, "batch_size"), 0.0),
+        ("load", "share of decode steps with a draft", "", *_pair(old, new, "coverage"), 0.0),
+        ("load", "step time", "s", *_pair(old, new, "step_seconds"), 0.0),
     )
-    for cause, name, unit, first, second in figures:
+    for cause, name, unit, first, second, least in figures:
         change = _relative_change(first, second)
-        if change >= NOTEWORTHY_CHANGE:
+        if change >= max(NOTEWORTHY_CHANGE, least):
             strength = min(change / STRONG_CHANGE, 2.0) * (1.0 if cause == "traffic" else 0.5)
             text = f"{name} went from {first:.3g} to {second:.3g} {unit}".rstrip()
             shifts.append((cause, strength, text))
@@ -149,6 +148,19 @@ def _relative_change(first: float, second: float) -> float:
     """Return the change relative to the smaller of the two, 0 where one is unknown or zero."""
     smaller = min(first, second)
     return abs(first - second) / smaller if smaller > 0 else 0.0
+
+
+def _by_chance(before: Sums, after: Sums) -> float:
+    """Return the relative change that means of so many requests show by chance, infinite where none finished.
+
+    Lengths are taken to spread as widely as their mean; the number of requests that finish spreads as much
+    again, so that the logarithm of a mean over n requests has the variance 2 ÷ n.
+    """
+    finished = [float(sums.vectors[0, COUNTERS][Counter.FINISHED_REQUESTS]) for sums in (before, after)]
+    if min(finished) < 1:
+        return math.inf
+    spread = math.sqrt(sum(2.0 / number for number in finished))
+    return math.expm1(SPREADS_OF_CHANCE * spread)
 
 
 def _prompt_length(sums: Sums) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import implied, restarts
+from monitor import implied, lateness, restarts
 from monitor.engines import base
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Outcome(IntEnum):
     """What became of a reading."""
 
     COUNTED = 0  # its difference to the last one is in the counts
-    BASE = 1  # the first of its stream: later ones are measured from it
+    BASE = 1  # the first of its stream, or since the clock was set back: later ones are measured from it
     DUPLICATE = 2  # as old as the last one
     LATE = 3  # older than the last one
     HELD = 4  # a counter went back without a restart: kept out until the next page tells which
@@ -80,6 +80,8 @@ def dtype(num_positions: int) -> np.dtype[np.void]:
             ("held", "i8"),
             ("held_total", "f8"),
             ("restarts", "i8"),
+            ("late", "i8"),
+            ("set_back", "f8"),
             *implied.FIELDS,
         ],
     )
@@ -141,10 +143,14 @@ def _in_order(state: npt.NDArray[np.void], now: Readings) -> tuple[Floats, Integ
     before = state["at"].copy()
     outcome = np.full(len(before), int(Outcome.COUNTED))
     if (now.at > before).all():
+        if state["late"].any():
+            state["late"] = 0
         return before, outcome
     first = np.isnan(before)
+    late, set_back = lateness.judged(state, now)
     outcome[now.at == before] = Outcome.DUPLICATE
-    outcome[now.at < before] = Outcome.LATE
+    outcome[late] = Outcome.LATE
+    outcome[set_back] = Outcome.BASE
     outcome[first & np.isnan(now.since)] = Outcome.BASE
     return np.where(first, now.since, before), outcome
 

@@ -176,8 +176,7 @@ def _search(text: bytes, wanted: frozenset[str]) -> Page:
     starts: list[int] = []
     followers: list[bytes] = []
     problems: list[Problem] = []
-    lines = 0
-    number, counted = 0, 0
+    lines = number = counted = 0
     for match in _pattern(wanted).finditer(text):
         lines += 1
         line = match.group()[1:].lstrip(_BLANKS)
@@ -203,16 +202,18 @@ def _search(text: bytes, wanted: frozenset[str]) -> Page:
         starts.append(match.start())
         followers.append(_beginning(text, match.end()))
         if len(series) > MOST_SERIES:
-            detail = (
-                f"more than {MOST_SERIES} series to read, expected the page of one engine or of some hundred"
-            )
-            raise RefusedPageError("too_large", detail)
+            raise _too_large()
     if not series:
         refuse_unless_exposition(text[1:])
     layout = Layout(tuple(series))
     if lines == len(prefixes) and not problems:
         layout = Layout(tuple(series), tuple(prefixes), tuple(starts), tuple(followers))
     return Page(layout, values, tuple(problems))
+
+
+def _too_large() -> RefusedPageError:
+    detail = f"more than {MOST_SERIES} series to read, expected the page of one engine or of some hundred"
+    return RefusedPageError("too_large", detail)
 
 
 def _too_many(first: Problem) -> RefusedPageError:

@@ -36,11 +36,18 @@ def start(
     """
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(_Formatter(form, secrets))
+    handler.addFilter(_is_ours)
     root = logging.getLogger()
     for old in [each for each in root.handlers if isinstance(each.formatter, _Formatter)]:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Return whether a message is worth a line; what anybody can cause by sending no HTTP is not."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or "HttpProcessingError" not in {each.__name__ for each in kind.__mro__}
 
 
 class _Formatter(logging.Formatter):

@@ -167,7 +167,7 @@ def target_families(rows: Sequence[TargetRow]) -> Iterator[Family]:
     yield Family(
         "specmon_streams_dropped",
         "counter",
-        "Streams on a page that were not judged, above scrape.max_streams_per_target; counted with every page.",
+        "Streams not judged, above scrape.max_streams_per_target; counted anew with every page.",
         (Column(blocks, [row.dropped for row in rows]),),
     )
     reasons = sorted({reason for row in rows for reason in row.failures})

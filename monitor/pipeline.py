@@ -17,6 +17,7 @@ from monitor import (
     deltas,
     detectors,
     groups,
+    lateness,
     pages,
     quality,
     readings,
@@ -161,7 +162,7 @@ def _look(declared: Declared, target: TargetState, scrape: Scrape) -> tuple[Read
     if look.failure is not None:
         target.failures[look.failure.reason] = target.failures.get(look.failure.reason, 0) + 1
     else:
-        target.good_at = scrape.at if math.isnan(target.good_at) else max(target.good_at, scrape.at)
+        target.good_at = scrape.at
     for check, count in (("unreadable_line", len(look.problems)), ("duplicate_series", look.duplicates)):
         if count:
             target.problems[check] = target.problems.get(check, 0) + count
@@ -205,6 +206,10 @@ def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation
         min(state.num_positions, MOST_POSITIONS),
     )
     counts, outcome = deltas.between(ledger, rows, now)
+    if ledger["set_back"].any():
+        for noted in (state.watch, state.status):
+            lateness.follow(noted, rows, ledger["set_back"])
+        ledger["set_back"] = 0.0
     table.put(state.ledger, rows, ledger)
     changed, switched = _recognise(plan, state, news, outcome <= deltas.Outcome.BASE)
     counts = replace(counts, new_regime=changed[outcome == deltas.Outcome.COUNTED])
@@ -235,6 +240,7 @@ def _note_status(
     status["speculating"] = np.where(good, [each.reading.speculating for each in news], status["speculating"])
     status["running"] = np.where(good, [each.reading.running for each in news], status["running"])
     status["decreases"] += outcome == deltas.Outcome.HELD
+    status["late"] += outcome == deltas.Outcome.LATE
     table.put(state.status, rows, status)
 
 

@@ -17,10 +17,14 @@ _MILLISECONDS = {
 }
 _BYTES = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 
-_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+_NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,15})?"
 _DURATION = re.compile("".join(rf"(?:({_NUMBER}){unit})?" for unit in _MILLISECONDS))
 _SIZE = re.compile(rf"({_NUMBER})(GiB|MiB|KiB|B)")
 _PLAIN = re.compile(_NUMBER)
+_WHOLE = re.compile(r"[0-9]{1,18}")
+
+LONGEST_SECONDS = 1e10  # three hundred years
+LARGEST_BYTES = 1 << 50
 
 EXPECTED_DURATION = "a duration such as 15s, 0.5s, 500ms, 1h30m or 30d, or a number of seconds"
 EXPECTED_SIZE = "a size such as 512KiB, 10MiB or 1GiB, or a number of bytes"
@@ -32,14 +36,16 @@ def duration(given: object) -> float:
     Raises ValueError that says what was expected.
     """
     if isinstance(given, int | float) and not isinstance(given, bool):
-        if math.isfinite(given) and given >= 0:
+        if 0 <= given <= LONGEST_SECONDS:
             return float(given)
     elif isinstance(given, str) and given:
-        if _PLAIN.fullmatch(given):
+        if _PLAIN.fullmatch(given) and float(given) <= LONGEST_SECONDS:
             return float(given)
         if found := _DURATION.fullmatch(given):
             parts = zip(found.groups(), _MILLISECONDS.values(), strict=True)
-            return math.fsum(float(number) * length for number, length in parts if number) / 1000
+            seconds = math.fsum(float(number) * length for number, length in parts if number) / 1000
+            if seconds <= LONGEST_SECONDS:
+                return seconds
     message = f"expected {EXPECTED_DURATION}"
     raise ValueError(message)
 
@@ -50,13 +56,15 @@ def size(given: object) -> int:
     KB and MB are refused: to some they are powers of ten, to others powers of two.
     Raises ValueError that says what was expected.
     """
-    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
-        return given
-    if isinstance(given, str):
-        if given.isascii() and given.isdigit():
-            return int(given)
-        if found := _SIZE.fullmatch(given):
-            return int(float(found[1]) * _BYTES[found[2]])
+    count = -1
+    if isinstance(given, int) and not isinstance(given, bool):
+        count = given
+    elif isinstance(given, str) and (found := _SIZE.fullmatch(given)):
+        count = int(float(found[1]) * _BYTES[found[2]])
+    elif isinstance(given, str) and _WHOLE.fullmatch(given):
+        count = int(given)
+    if 0 <= count <= LARGEST_BYTES:
+        return count
     message = f"expected {EXPECTED_SIZE}"
     raise ValueError(message)
 

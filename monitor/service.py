@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from monitor import (
     pipeline,
     presence,
     selfmetrics,
+    shards,
     snapshot,
     store,
     streams,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from monitor.notify.notifier import KeptNotices
     from monitor.pipeline import Plan
     from monitor.scrapes import Scrape
+    from monitor.sources.prometheus import Reader
     from monitor.sources.targets import Target
     from monitor.store import Store
     from monitor.textformat import Family
@@ -57,6 +60,7 @@ class Service:
 
     `clock` gives unix seconds. `interval` is the scrape interval and `bucket` the length of a history
     bucket, both in seconds. `discovery` runs with the service; whoever made it calls `replace` on its news.
+    `queried` reads targets from a query API; a target that is scraped too is not taken from there.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that a service is made of
@@ -71,10 +75,14 @@ class Service:
         simulated: bool = False,
         discovery: Discovery | None = None,
         notifier: Notifier | None = None,
+        queried: Reader | None = None,
+        shard: shards.Shard | None = None,
     ) -> None:
         self._plan, self._store = plan, kept
         self._clock, self._bucket = clock, bucket
         self._discovery = discovery
+        self._queried, self._shard = queried, shard or shards.Shard()
+        self._scraped = {target.name: target.url for target in targets}
         self._notifier = notifier or notify.Notifier(clock=clock)
         self._pending: list[Scrape] = []
         self._arrived = asyncio.Event()
@@ -86,12 +94,13 @@ class Service:
         self._state = self._restored()
         self._scraper = http.Scraper(targets, self._deliver, clock)
         self._engines: dict[str, str] = {}
+        self._failing: dict[str, str] = {}
         self._facts = snapshot.Facts(
             plan=plan,
             state=self._state,
             store=kept,
             lock=threading.Lock(),
-            urls={target.name: target.url for target in targets},
+            urls=self._scraped,
             config=config,
             ready=self.ready,
             self_families=self._self_families,
@@ -107,6 +116,7 @@ class Service:
     def ready(self) -> tuple[bool, str]:
         """Return whether all loops run, and which does not."""
         wanted = {"scrape", "step", "save", "notify"} | ({"discovery"} if self._discovery else set())
+        wanted |= {"query"} if self._queried else set()
         missing = wanted - self._running
         return not missing, f"not running: {', '.join(sorted(missing))}" if missing else "all loops run"
 
@@ -122,6 +132,8 @@ class Service:
             }
             if self._discovery is not None:
                 loops["discovery"] = self._discovery.run()
+            if self._queried is not None:
+                loops["query"] = self._queried.run(self._take, self._queried_until())
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._named(*each), name=each[0]) for each in loops.items()]
                 await stop.wait()
@@ -129,7 +141,7 @@ class Service:
                 for task in tasks:
                     task.cancel()
         self._step()
-        self._save(self._take_unsaved(), self._record(), self._notifier.changes())
+        self._save(self._record(), self._notifier.changes())
 
     def replace(self, plan: Plan, targets: Sequence[http.Target]) -> None:
         """Go on with other targets and other settings of the detectors; the state stays.
@@ -138,8 +150,10 @@ class Service:
         """
         for name in self._scraper.set_targets(targets):
             self._engines.pop(name, None)
+            self._failing.pop(name, None)
         self._plan = self._facts.plan = plan
-        self._facts.urls = {target.name: target.url for target in targets}
+        self._scraped = {target.name: target.url for target in targets}
+        self._list()
 
     def notify(self, plan: notify.Plan) -> None:
         """Go on with other receivers of notifications; they are told what is open."""
@@ -177,6 +191,21 @@ class Service:
         self._pending.append(scrape)
         self._arrived.set()
 
+    def _take(self, batch: list[Scrape]) -> None:
+        """Step at once with what the query API had at one time, so that no hour of it is held in memory."""
+        self._list()
+        self._pending += [scrape for scrape in batch if scrape.target not in self._scraped]
+        self._step()
+
+    def _list(self) -> None:
+        """Note which targets there are; one that is scraped is not read from the query API."""
+        self._facts.urls = {**(self._queried.urls if self._queried else {}), **self._scraped}
+
+    def _queried_until(self) -> float:
+        """Return up to when the targets that are not scraped were read before the restart, NaN if never."""
+        read = [each.last_at for name, each in self._state.targets.items() if name not in self._scraped]
+        return max(read, default=math.nan)
+
     async def _steps(self) -> None:
         delay = min(LONGEST_BATCH_SECONDS, self._plan.limits.scrape_interval / BATCHES_PER_INTERVAL)
         while True:
@@ -193,16 +222,28 @@ class Service:
         with self._facts.lock:
             step = pipeline.step(self._plan, self._state, batch)
             self._note_states()
-        for name in {scrape.target for scrape in batch}:
+            self._note_events(step.events)
+        for name in sorted({scrape.target for scrape in batch}):
+            self._tell_failure(name)
             schema = self._state.targets[name].memory.schema
             if schema is not None:
                 self._ask_beside(name, schema.engine)
         for observation in step.observations:
             for row in observation.counts.rows[observation.counts.restarted]:
                 self._scraper.ask_again(self._state.identities[row].key.target)
-        for event in step.events:
-            log.info("event", extra={"event": events.as_json(event)})
-        self._note_events(step.events)
+
+    def _tell_failure(self, name: str) -> None:
+        """Log once that a target has no good page, and why, and once that it has one again."""
+        failure = self._state.targets[name].failure
+        reason = failure.reason if failure is not None else ""
+        if reason == self._failing.get(name, ""):
+            return
+        if failure is not None:
+            log.warning("no good page", extra={"target": name, "reason": reason, "detail": failure.detail})
+            self._failing[name] = reason
+        else:
+            log.info("a good page again", extra={"target": name})
+            del self._failing[name]
 
     def _ask_beside(self, name: str, engine: Engine) -> None:
         """Have the engine's other pages read too, once it is known which engine it is."""
@@ -224,6 +265,7 @@ class Service:
     def _note_events(self, found: Sequence[Event]) -> None:
         self._unsaved += found
         for event in found:
+            log.info("event", extra=_in_short(event))
             self._notifier.offer(events.as_json(event), self._labels(event))
 
     def _open_events(self) -> list[tuple[dict[str, object], dict[str, str]]]:
@@ -243,6 +285,8 @@ class Service:
         """Once all targets are known: close the events of those that left, forget those that stay away."""
         if self._discovery is not None and not self._discovery.complete():
             return
+        if self._queried is not None and not self._queried.complete:
+            return
         now, limits = self._clock(), self._plan.limits
         with self._facts.lock:
             self._note_events(presence.attend(self._state, limits, self._facts.urls, now))
@@ -256,10 +300,10 @@ class Service:
     async def _saves(self, pool: ThreadPoolExecutor) -> None:
         """Save events within a second, state and history each bucket (less often for many streams)."""
         loop = asyncio.get_running_loop()
-        due = self._clock()
+        due = loop.time()
         while True:
             await asyncio.sleep(min(1.0, self._bucket))
-            now = self._clock()
+            now = loop.time()  # not the wall clock: set back by days it would stop the saving for days
             if now >= due:
                 self._attend()
             if not self._unsaved and now < due:
@@ -268,30 +312,28 @@ class Service:
             if now >= due:
                 due = now + max(self._bucket, len(self._state.identities) / ROWS_SAVED_PER_SECOND)
             notices = self._notifier.changes()
-            saved = await loop.run_in_executor(pool, self._save, self._take_unsaved(), buckets, notices)
+            saved = await loop.run_in_executor(pool, self._save, buckets, notices)
             # What cannot be saved is told all the same: a full disk must not keep an alarm back.
             self._notifier.release(() if saved else notices)
 
     async def _keep_notices(self, pool: ThreadPoolExecutor, notices: KeptNotices) -> bool:
         return await asyncio.get_running_loop().run_in_executor(pool, self._store.keep_notices, notices)
 
-    def _take_unsaved(self) -> list[Event]:
-        found, self._unsaved = self._unsaved, []
-        return found
-
     def _record(self) -> list[history.Bucket]:
         with self._facts.lock:
             self._note_states()
             return self._recorder.take(self._state, self._codes, streams.STATES, self._clock())
 
-    def _save(self, found: Sequence[Event], buckets: Sequence[history.Bucket], notices: KeptNotices) -> bool:
-        with self._facts.lock:
+    def _save(self, buckets: Sequence[history.Bucket], notices: KeptNotices) -> bool:
+        with self._facts.lock:  # the events are those of the very state that is saved with them
+            found, self._unsaved = self._unsaved, []
             blobs = checkpoint.freeze(self._state)
         try:
             self._store.save(blobs, [events.as_json(event) for event in found], buckets, notices)
         except store.UnwritableError as error:
             log.error("the store cannot be written, will be tried again: %s", error)  # noqa: TRY400 - expected
-            self._unsaved = [*found, *self._unsaved]
+            with self._facts.lock:
+                self._unsaved = [*found, *self._unsaved]
             return False
         return True
 
@@ -301,7 +343,24 @@ class Service:
         successful, at = self._reload
         if self._discovery is not None:
             yield from self._discovery.families()
+        if self._queried is not None:
+            yield from self._queried.families()
+        yield from self._shard.families()
         yield from selfmetrics.reload_families(successful=successful, succeeded_at=at)
+
+
+def _in_short(event: Event) -> dict[str, object]:
+    """Return what a line of the log says of an event; the whole of it is on its page."""
+    levels = {"mal_before": event.before.mal, "mal_after": event.after.mal}
+    return {
+        "kind": event.kind,
+        "severity": event.severity,
+        "status": event.status,
+        "stream": event.stream or event.model_name,
+        "changed_at": round(event.change_point_at, 3),
+        **{key: round(value, 3) for key, value in levels.items() if math.isfinite(value)},
+        "event": event.id,
+    }
 
 
 if TYPE_CHECKING:

@@ -178,8 +178,9 @@ def _refuse_text(path: str) -> None:
             start = file.read(512)
     except FileNotFoundError:
         return
-    except OSError as error:
-        raise UnusableError(f"{path}: {error.strerror}, expected a file that can be written") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UnusableError(f"{path!r}: {why}, expected a file that can be written") from None
     if start and not start.startswith(_SQLITE) and b"\x00" not in start:
         with contextlib.suppress(UnicodeDecodeError):
             shown = start.decode()[:40]

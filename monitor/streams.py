@@ -38,7 +38,7 @@ STATES = (
     "stale",
     "unsupported",
 )
-CHECKS = (*quality.IDENTITIES, "counter_decrease", "duplicate_series", "unreadable_line")
+CHECKS = (*quality.IDENTITIES, "counter_decrease", "late_page", "duplicate_series", "unreadable_line")
 TABLES = ("ledger", "sums", "watch", "status")  # one row per stream each
 FIRST_POSITIONS = 8
 MOST_POSITIONS = 128
@@ -60,6 +60,7 @@ STATUS = np.dtype(
         ("condition", "i8"),
         ("violations", "i8", len(quality.IDENTITIES)),
         ("decreases", "i8"),
+        ("late", "i8"),
         ("events", "i8"),
     ],
 )

@@ -115,7 +115,11 @@ def violations(state: State, row: int) -> dict[str, int]:
     identity, status = state.identities[row], state.status[row]
     target = state.targets[identity.key.target]
     found = dict(
-        zip(streams.CHECKS, (*status["violations"].tolist(), int(status["decreases"])), strict=False)
+        zip(
+            streams.CHECKS,
+            (*status["violations"].tolist(), int(status["decreases"]), int(status["late"])),
+            strict=False,
+        )
     )
     found |= target.problems
     return {check: int(times) for check, times in found.items() if times}

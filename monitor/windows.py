@@ -110,8 +110,15 @@ def _vectors(counts: deltas.Counts, unknown: npt.NDArray[np.bool_]) -> Floats:
 
 
 def _expire(state: npt.NDArray[np.void], at: Floats, lengths: tuple[float, ...]) -> None:
-    """Move each ring on to the slot of `at` and clear the slots that were left behind."""
+    """Move each ring on to the slot of `at` and clear the slots that were left behind.
+
+    A ring that is more than a slot ahead has seen a clock that was set back since, and begins anew.
+    """
     slot = np.floor(at[:, None] / (np.array(lengths) / SLOTS)).astype(np.int64)
+    ahead = slot < state["slot"] - 1
+    if ahead.any():
+        state["slots"][ahead] = 0.0
+        state["slot"] = np.where(ahead, slot, state["slot"])
     advance = np.minimum(np.maximum(slot - state["slot"], 0), SLOTS)
     if advance.any():
         after = (np.arange(SLOTS) - state["slot"][:, :, None] - 1) % SLOTS

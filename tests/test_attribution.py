@@ -90,6 +90,21 @@ def test_small_movements_are_no_facts(changed: dict[str, float]) -> None:
     assert why(**changed).facts == ()
 
 
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"requests": 3.0, "output": 64.0}, False),
+        ({"requests": 3.0, "prompt": 3000.0}, True),
+        ({"requests": 500.0, "output": 90.0}, True),
+        ({"requests": 0.0}, False),
+    ],
+    ids=["few", "few-but-tenfold", "many", "none"],
+)
+def test_lengths_of_few_requests_move_by_chance(changed: dict[str, float], *, told: bool) -> None:
+    """A mean length is a fact only where it moved further than means of so many requests do by chance."""
+    assert any("length" in fact for fact in why(**changed).facts) is told
+
+
 def test_what_the_page_does_not_have_is_no_fact() -> None:
     """A page with nothing but speculation's counters gives no fact and no error."""
     bare = made.sums(made.counts([[8, 5]], [10.0]))

@@ -165,13 +165,15 @@ def test_counters_that_stay_down_are_believed_in_the_end(began: float) -> None:
 
 
 def test_late_and_doubled_pages_are_left_out() -> None:
-    """A page older than the last one, or as old, changes nothing."""
+    """A page older than the last one, or as old, changes nothing but the number of late ones in a row."""
     stream = Streams()
     stream.drafts(0.0, made.reading((6,), drafts=10))
     assert stream.drafts(30.0, made.reading((18,), drafts=30)) == 20
     before = stream.state.copy()
     assert stream.drafts(15.0, made.reading((12,), drafts=20)) == Outcome.LATE
     assert stream.drafts(30.0, made.reading((19,), drafts=31)) == Outcome.DUPLICATE
+    assert stream.state["late"].tolist() == [1]
+    stream.state["late"] = 0
     assert stream.state.tobytes() == before.tobytes()
     assert stream.drafts(45.0, made.reading((24,), drafts=40)) == 10
 

@@ -52,9 +52,9 @@ def mean_acceptance_length(
 @pytest.mark.parametrize(
     ("name", "times", "lengths"),
     [
-        ("healthy", (0, 25, 60), (3.15, 3.15)),
-        ("collapse", (0, 25, 60), (3.15, 1.07)),
-        ("traffic", (0, 40, 80), (2.65, 2.2)),
+        ("llama-0", (0, 25, 60), (3.15, 3.15)),
+        ("llama-1", (0, 25, 60), (3.15, 1.07)),
+        ("coder-0", (0, 40, 80), (2.65, 2.2)),
     ],
 )
 def test_a_scenario_does_what_it_says(
@@ -68,14 +68,14 @@ def test_a_scenario_does_what_it_says(
 
 def test_the_idle_engine_is_idle() -> None:
     """It has had traffic, and then nothing moves."""
-    first, second = pages("idle", 30, 60)
+    first, second = pages("mistral-0", 30, 60)
     assert first == second
     assert first["vllm:spec_decode_num_drafts_total", ""] > 1000
 
 
 def test_counters_agree_with_each_other() -> None:
     """The identities that hold on a real page hold on a simulated one."""
-    (read,) = pages("healthy", 60)
+    (read,) = pages("llama-0", 60)
     positions = [read["vllm:spec_decode_num_accepted_tokens_per_pos_total", str(index)] for index in range(4)]
     accepted = read["vllm:spec_decode_num_accepted_tokens_total", ""]
     outputs = read["vllm:inter_token_latency_seconds_count", ""]
@@ -91,12 +91,12 @@ def test_counters_agree_with_each_other() -> None:
 
 def test_a_run_depends_on_the_seed_and_the_time_alone() -> None:
     """How often the page is read changes nothing on it."""
-    assert pages("healthy", 10, 20, 30)[-1] == pages("healthy", 30)[-1]
+    assert pages("llama-0", 10, 20, 30)[-1] == pages("llama-0", 30)[-1]
 
 
 def test_the_page_has_the_shape_of_a_real_one() -> None:
     """Size, series and `_created` families are about those of a real page of 48 to 54 KB."""
-    simulated = engine.Engine(BY_NAME["healthy"], np.random.default_rng(1))
+    simulated = engine.Engine(BY_NAME["llama-0"], np.random.default_rng(1))
     body = page.Page(simulated, "simulated/llama-70b", START).render()
     assert 45_000 < len(body) < 60_000
     assert b'vllm:spec_decode_num_drafts_created{engine="0",model_name="simulated/llama-70b"} 1.7e+09' in body
@@ -112,7 +112,7 @@ async def test_every_engine_is_served_over_http() -> None:
         http.Target(name, url, beside=(http.Beside("/version"), http.Beside("/v1/models")))
         for name, url in await simulated.start()
     ]
-    assert [target.name for target in targets] == ["healthy", "collapse", "traffic", "idle"]
+    assert [target.name for target in targets] == ["llama-0", "llama-1", "coder-0", "mistral-0"]
     first = [await http.fetch_once(target, lambda: now) for target in targets]
     now += 10
     second = [await http.fetch_once(target, lambda: now) for target in targets]

@@ -20,7 +20,7 @@ from monitor.scrapes import Failure, Scrape
 from tests import captures, made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from monitor.estimates import Estimates
     from monitor.events import Event
@@ -116,14 +116,20 @@ def test_batching_changes_nothing(sizes: list[int]) -> None:
         del pages[:count]
     state, found = run(groups)
     assert sorted(written(found).splitlines()) == sorted(alone()[1].splitlines())
-    assert checkpoint.freeze(state) == alone()[0]
+    assert different(checkpoint.freeze(state), alone()[0]) == []
+
+
+def different(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> list[str]:
+    """The names of the parts that are not the same; pytest would print all of their bytes, for minutes."""
+    return sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
 
 
 def test_a_replay_is_repeatable() -> None:
     """The same pages give the same events, summaries and state to the byte."""
     state, found = run([page] for page in fleet())
     summary = json.dumps(summaries.totals(pipeline.Plan(), state))
-    assert (checkpoint.freeze(state), written(found), summary) == alone()
+    assert different(checkpoint.freeze(state), alone()[0]) == []
+    assert (written(found), summary) == alone()[1:]
 
 
 @given(st.integers(0, len(fleet())))

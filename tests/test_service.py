@@ -41,10 +41,13 @@ class Engine:
         self.drafts = 0
         self.accepted = [0.0, 0.0, 0.0]
         self.asked: list[str] = []
+        self.broken = False
 
     async def page(self, request: web.Request) -> web.Response:
         """Answer with the page after another 4000 drafts."""
         self.asked.append(request.path)
+        if self.broken:
+            raise web.HTTPInternalServerError
         self.drafts += 4000
         kept = 4000.0
         for position in range(3):
@@ -165,6 +168,23 @@ async def test_ready_only_while_the_loops_run() -> None:
     kept.close()
 
 
+async def test_a_failing_target_is_logged_once_and_once_more_when_it_is_good(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log says when a target has no good page, why, and when it has one again; not at every scrape."""
+    caplog.set_level("INFO", "monitor.service")
+    engine, kept = Engine(), Store()
+    async with listening(engine) as url, running(url, kept) as one:
+        engine.broken = True
+        await until(lambda: one.snapshot().targets()[0].failures.get("http_status", 0) >= 3)
+        engine.broken = False
+        await until(lambda: "a good page again" in caplog.messages)
+        assert caplog.messages.count("no good page") == 1
+        (failed,) = [vars(record) for record in caplog.records if record.message == "no good page"]
+        assert (failed["target"], failed["reason"]) == ("engine", "http_status")
+    kept.close()
+
+
 def free_port() -> int:
     """A port that nobody listens on now."""
     with socket.socket() as listener:
@@ -257,3 +277,19 @@ def test_sighup_reads_the_settings_again(tmp_path: Path, good: bool) -> None:  #
         page = "/targets?format=json" if good else "/metrics"
         waited_for(lambda: expected in read(f"{address}{page}"))
         assert ("127.0.0.1:2" in read(f"{address}/targets?format=json")) is good
+
+
+def test_settings_that_wait_for_a_restart_are_named_and_not_shown_as_in_force(tmp_path: Path) -> None:
+    """A reload goes on with the routes that it has, and the log names what only a restart takes up."""
+    file = tmp_path / "specmon.yml"
+    file.write_text("targets: ['http://127.0.0.1:1/metrics']\n", encoding="utf-8")
+    with process("--config", str(file)) as (started, address):
+        assert started.stderr is not None
+        file.write_text(
+            "targets: ['http://127.0.0.1:2/metrics']\nweb: {route_prefix: /moved}\n", encoding="utf-8"
+        )
+        started.send_signal(signal.SIGHUP)
+        waited_for(lambda: "127.0.0.1:2" in read(f"{address}/targets?format=json"))
+        assert "route_prefix: ''" in read(f"{address}/config?format=text")
+        started.send_signal(signal.SIGTERM)
+        assert "settings=web.route_prefix" in started.stderr.read()

@@ -137,8 +137,8 @@ def described(record: Record) -> str:
     for label, field, form in _LINES:
         value = record[field]
         lines.append(f"  {label:24} {'unknown' if value is None else form.format(value)}")
-    if record["mal"] is not None:
-        lines.append(f"  {'  95 % interval':24} {record['mal_low']:.3f} … {record['mal_high']:.3f}")
+        if field == "mal" and value is not None:
+            lines.append(f"  {'  95 % interval':24} {record['mal_low']:.3f} … {record['mal_high']:.3f}")
     for label, field in (
         ("accepted per position", "accepted"),
         ("marginal acceptance", "marginal"),

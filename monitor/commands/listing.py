@@ -77,12 +77,19 @@ def sentence(event: Event) -> str:
     levels += f", verdict {judged.outcome.replace('_', ' ')} ({judged.confidence:.1%} sure)" if judged else ""
     lost = event.cost.benefit_lost_ratio
     cost = f", {lost:.0%} of the benefit lost" if lost > 0 else ""
-    causes = next(
-        (f", likely {cause.cause}: {cause.evidence}" for cause in event.causes if cause.cause != "unknown"),
-        "",
-    )
     where = event.stream or event.model_name
-    return f"{_time(at)}  {where}  {ended}{what} since {_time(event.change_point_at)}{levels}{cost}{causes}"
+    since = f"since {_time(event.change_point_at)}"
+    return f"{_time(at)}  {where}  {ended}{what} {since}{levels}{cost}{_cause(event)}"
+
+
+def _cause(event: Event) -> str:
+    """Return the likeliest cause; where that is the unknown one, what else changed is no more than that."""
+    if not event.causes:
+        return ""
+    first = event.causes[0]
+    if first.cause != "unknown":
+        return f", likely {first.cause}: {first.evidence}"
+    return f", cause unknown, meanwhile {'; '.join(event.facts)}" if event.facts else ", cause unknown"
 
 
 def stream_line(record: summaries.Record) -> str:
@@ -97,8 +104,12 @@ def stream_line(record: summaries.Record) -> str:
     if mal is not None:
         interval = f"[{record['mal_low']:.3f}, {record['mal_high']:.3f}]"
         acceptance = f"mean acceptance length {mal:.3f} {interval} over {record['drafts']} drafts"
-    happened = f"{record['restarts']} restarts, {record['events']} events"
+    happened = f"{_counted(record['restarts'], 'restart')}, {_counted(record['events'], 'event')}"
     return f"{where}  {record['state']}  {acceptance}, {happened} ({pages})"
+
+
+def _counted(number: object, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def progress(stream: TextIO) -> Callable[[float], None] | None:

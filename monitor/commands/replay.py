@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
+import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from monitor import commands
+from monitor.sources import LATEST
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from monitor.events import Event
     from monitor.pipeline import Plan
@@ -22,7 +27,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="a folder of pages, a JSONL or OpenMetrics file, or - for standard input",
+        help="a folder of pages, a JSONL or OpenMetrics file, - for standard input, the URL of a Prometheus",
+    )
+    queried = parser.add_argument_group("a URL: Prometheus, Thanos, Mimir or VictoriaMetrics")
+    queried.add_argument("--start", metavar="TIME", default="", help="RFC 3339 or unix seconds")
+    queried.add_argument("--end", metavar="TIME", default="", help="RFC 3339 or unix seconds (default: now)")
+    queried.add_argument(
+        "--step", metavar="DURATION", default="", help="from one look to the next (default: scrape.interval)"
+    )
+    queried.add_argument(
+        "--config",
+        metavar="FILE",
+        default="",
+        help="YAML file (environment: SPECMON_CONFIG), whose `prometheus` has selector, headers, token",
     )
     parser.add_argument(
         "--json", action="store_true", help="one JSON object a line: events, estimates, summaries"
@@ -46,7 +63,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what happened in the history, in time order, and a summary of each stream."""
     from monitor import detectors, pipeline, quantities, sources
     from monitor.commands import listing
-    from monitor.sources import files
 
     if arguments.false_alarms_per_month <= 0:
         raise commands.Unusable(
@@ -64,11 +80,65 @@ def run(arguments: argparse.Namespace) -> int:
     )
     progress = listing.progress(sys.stderr)
     try:
-        state = replayed(plan, files.replay(arguments.source, progress), output)
+        state = replayed(plan, _batches(arguments, progress), output)
     except sources.Unreadable as error:
         raise commands.Unusable(str(error)) from error
     output.end(plan, state)
     return commands.FINE
+
+
+def _batches(
+    arguments: argparse.Namespace, progress: Callable[[float], None] | None
+) -> Iterator[list[Scrape]]:
+    if arguments.source.startswith(("http://", "https://")):
+        return _queried(arguments, progress)
+    if arguments.start or arguments.end or arguments.step:
+        raise commands.Unusable(f"--start, --end and --step: read with {arguments.source}, expected a URL")
+    from monitor.sources import files
+
+    return files.replay(arguments.source, progress)
+
+
+def _queried(
+    arguments: argparse.Namespace, progress: Callable[[float], None] | None
+) -> Iterator[list[Scrape]]:
+    from monitor import assembly, settings
+    from monitor.settings import layers
+    from monitor.sources import prometheus
+
+    if not arguments.start:
+        raise commands.Unusable("--start: read nothing, expected the time to begin at, for a URL")
+    start = _time("--start", arguments.start)
+    end = _time("--end", arguments.end) if arguments.end else math.floor(time.time())
+    if not start < end:
+        raise commands.Unusable(f"--start {start:.0f} and --end {end:.0f}: expected the start to be earlier")
+    given: dict[str, str | list[str]] = {"prometheus.url": arguments.source}
+    if arguments.step:
+        given["scrape.interval"] = arguments.step
+    config = arguments.config or os.environ.get(layers.CONFIG_VARIABLE)
+    try:
+        effective = settings.load(given, os.environ, config)
+    except (settings.Unreadable, settings.Invalid) as error:
+        raise commands.Unusable(str(error)) from error
+    return prometheus.replay(assembly.queries_wanted(effective), start, end, progress)
+
+
+def _time(flag: str, text: str) -> float:
+    """Return unix seconds."""
+    try:
+        at = float(text)
+    except ValueError:
+        try:
+            told = datetime.fromisoformat(text)
+        except ValueError:
+            told = None
+        if told is None or len(text) < len("2026-01-01"):
+            expected = "expected a time such as 2026-11-29T12:00:00Z or unix seconds"
+            raise commands.Unusable(f"{flag}: read {text!r}, {expected}") from None
+        return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
+    if not 0 < at < LATEST:
+        raise commands.Unusable(f"{flag}: read {text!r}, expected seconds since 1970, not milliseconds")
+    return at
 
 
 def replayed(plan: Plan, batches: Iterator[list[Scrape]], output: Output) -> State:

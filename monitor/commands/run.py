@@ -23,9 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Watch the targets until SIGTERM or SIGINT."""
     effective = read(arguments)
-    if not effective.targets and not effective.discovery.configured:
+    if not (effective.targets or effective.discovery.configured or effective.prometheus.url):
         expected = (
-            "expected --target URL, SPECMON_TARGETS, or `targets` or `discovery` in the file;"
+            "expected --target URL, SPECMON_TARGETS, or `targets`, `discovery` or `prometheus` in the file;"
             " `specmon demo` needs none"
         )
         raise commands.Unusable(f"no target to watch: {expected}")
@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         finders = assembly.providers(effective)
+        assembly.shard(effective)
     except assembly.MissingError as error:
         raise commands.Unusable(str(error)) from error
     asyncio.run(

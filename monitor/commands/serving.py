@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LAST_ANSWERS_SECONDS = 2.0  # so long requests that are being answered may hold up the end
+
+READ_AT_START = (
+    "web",
+    "store",
+    "log",
+    "prometheus",
+    "shards",
+)  # sections of the settings that only a restart takes up
+
 
 async def serve(
     effective: Settings,
@@ -51,6 +61,8 @@ async def serve(
             simulated=simulated,
             discovery=in_force.discovery,
             notifier=notifier,
+            queried=assembly.query_reader(effective),
+            shard=assembly.shard(effective),
         )
         in_force.discovery.on_change(lambda: in_force.apply(running))
         reload = None if reread is None else _reloader(running, in_force, reread)
@@ -61,8 +73,10 @@ async def serve(
         )
         async with _listening(app.application(running.snapshot, options), effective) as address:
             found = " and those that discovery finds" if finders else ""
+            found += " and those that the query API has" if effective.prometheus.url else ""
             report = f"{address}{options.prefix}/report"
-            print(f"specmon watches {len(targets)} targets{found}. Report: {report}", flush=True)
+            number = f"{len(targets)} target{'' if len(targets) == 1 else 's'}"
+            print(f"specmon watches {number}{found}. Report: {report}", flush=True)
             await running.run(stop)
 
 
@@ -93,15 +107,32 @@ class _InForce:
         self.discovery = discovering.Discovery(finders, taken, effective.discovery.max_targets)
 
     def replace(self, new: Settings) -> None:
-        """Go on with these settings; raises MissingError, and changes nothing, where they cannot be met."""
+        """Go on with these settings, those aside that are read at the start only, which the log names.
+
+        Raises MissingError, and changes nothing, where they cannot be met.
+        """
         finders = assembly.providers(new)
-        self.settings = new
+        waiting = _waiting(self.settings, new)
+        if waiting:
+            log.warning("a restart is needed to take these up", extra={"settings": ",".join(waiting)})
+        at_start = {section: getattr(self.settings, section) for section in READ_AT_START}
+        self.settings = new.model_copy(update=at_start)
         self.discovery.replace(finders, {target.label for target in new.targets}, new.discovery.max_targets)
 
     def apply(self, running: service.Service) -> None:
         """Have the service watch the targets that are listed and those that are found."""
         found = self.discovery.targets
         running.replace(assembly.plan(self.settings, found), assembly.scrape_targets(self.settings, found))
+
+
+def _waiting(old: Settings, new: Settings) -> list[str]:
+    """Return the settings that differ and are not taken up before a restart."""
+    return [
+        f"{section}.{field}"
+        for section in READ_AT_START
+        for field in type(getattr(new, section)).model_fields
+        if getattr(getattr(old, section), field) != getattr(getattr(new, section), field)
+    ]
 
 
 def _reloader(
@@ -114,7 +145,7 @@ def _reloader(
             new = reread()
             in_force.replace(new)
             in_force.apply(running)
-            running.notify(assembly.notifications(new))
+            running.notify(assembly.notifications(in_force.settings))
         except (settings.Invalid, settings.Unreadable, assembly.MissingError, ValueError) as error:
             log.error("the old settings stay in force: %s", error)  # noqa: TRY400 - expected
             running.note_reload(successful=False)
@@ -129,7 +160,9 @@ def _reloader(
 
 @contextlib.asynccontextmanager
 async def _listening(application: http.Application, effective: Settings) -> AsyncIterator[str]:
-    runner = http.AppRunner(application, access_log=None, handle_signals=False)
+    runner = http.AppRunner(
+        application, access_log=None, handle_signals=False, shutdown_timeout=LAST_ANSWERS_SECONDS
+    )
     await runner.setup()
     try:
         for host, port in effective.web.sockets:

@@ -26,18 +26,20 @@ LONG_PROMPTS = (0.60, 0.56, 0.54, 0.52)  # 2.2
 COLLAPSE_SECONDS = 25.0
 
 SCENARIOS = (
-    Scenario("healthy", "simulated/llama-70b", (Phase(-WARM_UP_SECONDS, GOOD),)),
+    Scenario("llama-0", "simulated/llama-70b", (Phase(-WARM_UP_SECONDS, GOOD),)),
     Scenario(
-        "collapse",
+        "llama-1",
         "simulated/llama-70b",
         (Phase(-WARM_UP_SECONDS, GOOD), Phase(COLLAPSE_SECONDS, BROKEN)),
     ),
     Scenario(
-        "traffic",
+        "coder-0",
         "simulated/coder-32b",
         (Phase(-WARM_UP_SECONDS, CODE), Phase(40.0, LONG_PROMPTS, prompt_tokens=6000.0)),
     ),
-    Scenario("idle", "simulated/mistral-24b", (Phase(-WARM_UP_SECONDS, GOOD), Phase(-20.0, GOOD, slots=0))),
+    Scenario(
+        "mistral-0", "simulated/mistral-24b", (Phase(-WARM_UP_SECONDS, GOOD), Phase(-20.0, GOOD, slots=0))
+    ),
 )
 
 

@@ -201,13 +201,14 @@ def _see_buckets(plan: Plan, state: State, trials: evidence.Trials, rows: Indice
         seen.over[rows] = troubles.recovered(trouble, bucket, state["trend"]["wander"], rhythm)
     troubles.gather(trouble, state["bucket"]["sums"])
     _see_blocks(plan, state, rows, bucket.at, seen)
-    joining = np.flatnonzero(undisturbed & (seen.dead[rows] < 1.0))
-    if len(joining):
-        # many drafts of few requests count for no more than the requests
-        information, spread = bucket.information[joining, 0], state["noise"]["spread"][joining, 0]
-        weight = 1.0 / (1.0 + noise.LEVEL_FLOOR / spread * information)
+    # many drafts of few requests count for no more than the requests
+    weight = 1.0 / (1.0 + noise.LEVEL_FLOOR / state["noise"]["spread"][:, 0] * bucket.information[:, 0])
+    joining = undisturbed & (seen.dead[rows] < 1.0)
+    if joining.all():
+        reference.add(baseline, state["bucket"], trials, rows, weight, calm)
+    elif joining.any():
         part = baseline[joining]
-        reference.add(part, state["bucket"][joining], trials, rows[joining], weight, calm[joining])
+        reference.add(part, state["bucket"][joining], trials, rows[joining], weight[joining], calm[joining])
         baseline[joining] = part
 
 
@@ -218,7 +219,8 @@ def _measure(state: State, at: Floats) -> Bucket:
     age = np.maximum(at - np.where(baseline["buckets"] > 0.0, baseline["began_at"], began), 60.0)
     variance = noise.variance(state["noise"], found.information)
     usable = found.information > LEAST_INFORMATION
-    return Bucket(at, began, age, found.shift, found.information, variance, usable)
+    score = found.shift - state["noise"]["center"] * usable
+    return Bucket(at, began, age, score, found.information, variance, usable)
 
 
 def _learn(state: State, bucket: Bucket, learning: Bools) -> None:

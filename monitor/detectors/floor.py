@@ -1,4 +1,21 @@
-"""`floor`: the draft is dead or silent in absolute terms, whatever its baseline."""
+"""`floor`: the draft is dead or silent in absolute terms, whatever its baseline.
+
+Dead, with D drafts, A accepted tokens and the floor f = `floor_mal` - 1 tokens a draft:
+
+    (A ln(A / fD) - A + fD) / `DISPERSION`  ≥  `LIMIT_NATS`,  A < fD        (Poisson likelihood ratio)
+
+over the last `MEMORY_DRAFTS` drafts; or nothing at all accepted of the first `ZERO_DRAFTS` (40) drafts of a
+stream, which a healthy draft (position 0 at 0.3 and more) does once in a million times. Silent: tokens
+flow and nothing is drafted for `silent_seconds`, after drafts were seen.
+
+Assumes that accepted tokens come in runs and by requests, so that their variance is `DISPERSION` (3) times
+that of a Poisson count. LIMIT_NATS 7 is a chance of one in a thousand per independent stretch of traffic
+at the floor itself; streams well above it never come near. Cannot see a draft that is poor but above the
+floor, nor tell a dead draft from traffic that no draft could follow.
+
+Measured: MAL 1.03 of 913 drafts, none of 279 and none of 40 alarm in their first window, none of 23 and 12
+of 200 do not (tests/detectors/test_absolute.py). No false alarm in 6,000 simulated hours.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,28 @@
-"""`level`: a step in acceptance, told from wander by its first minutes (whitened likelihood ratio)."""
+"""`level`: a step in acceptance, told from wander by its first minutes (whitened likelihood ratio).
+
+The level of a bucket is predicted from running means of earlier ones at several memories (1 … 640 buckets);
+the weights are learnt from the stream (ridge regression to `PRIOR_WEIGHTS`). A step of δ logits that began
+a buckets ago leaves δ g(a) in the surprise e, with g(a) = 1 - Σ weight · response(a): in full at first,
+then less and less as the means take it for the level. For each candidate begin
+
+    δ = Σ g e / Σ g²,   evidence = max(|Σ g e| - band Σ g², 0)² / (2 Σ g²)    nats,
+
+and 48 candidates are kept at ages that grow twofold, up to 512 buckets. Surprises are cut so that no bucket
+is worth more than `LARGEST_SHARE` of the limit, less where few requests made it. The limit is ln of the
+buckets a month per false alarm asked for, `EXTRA_NATS` less (measured: the dead band and the cut pay for it),
+and grows with the stream's own excursions where their tail is heavier than e^-x.
+
+Assumes that wander is stationary over hours and that a bucket's variance is known up to a factor. Cannot see
+changes that take longer than about an hour (`trend` does) nor steps hidden in a silence. A step of less
+than 0.2 logits (MAL 3.4 → 3.1) is lost in the wander of one stream's traffic, for anybody.
+
+Measured (simulated, held-out seeds): MAL 3.4 → 2.9 at 5,000 drafts a scrape in 2-4 min (with `trend` all
+within an hour), at 300,000 in 0.7 min; k = 1, 0.80 → 0.65 in 1.0 min; improvements in 2-3 min. Change time
+off by 0.2 min. False alarms: about 0.3 a month.
+
+Vander Wiel, Monitoring processes that wander, Technometrics 1996; Willsky and Jones, IEEE TAC 1976; Lai,
+Sequential changepoint detection in quality control and dynamical systems, JRSS B 1995.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,24 @@
-"""`plunge`: acceptance fell far and at once (likelihood of the counts of single intervals, two at least)."""
+"""`plunge`: acceptance fell far and at once (likelihood of the counts of single intervals, two at least).
+
+With n trials and x successes at a position whose odds are o while all is well and o' = o exp(-`SIZE`) after
+the fall, an interval is worth
+
+    Σ (n ln((1 + o) / (1 + o')) - `SIZE` x) / φ    nats,   φ = variance of the level ÷ binomial variance,
+
+and the score is a cumulative sum of that (Page 1954), never below 0. o is the baseline's, moved to the
+level of the last 40 minutes and down by a dead band (`DEAD_BAND` logits and 1.5 errors of the baseline).
+
+An interval is worth half the limit at most, so one torn page cannot alarm, and less where few requests made
+it: at about one request at a time five intervals must agree (`SHARE` divided by the level's variance).
+Works from 20 s and 500 drafts of baseline on. Cannot see falls of less than about 1.4 logits (MAL 3.4 → 1.8):
+those are `level`'s. A request that is that bad, alone and for minutes, is a fall to it.
+
+Measured (simulated, held-out seeds, 1 alarm a month asked): MAL 3.4 → 1.1 found in 0.4 min at 15 s scrapes,
+0.1 min at 2 s, 0.5 min at 8 slots, 2.5 min at about one request at a time, always; change time off by 0.1
+min. False alarms: none, but at about one request at a time one in a month or two.
+
+Page, Continuous inspection schemes, Biometrika 1954.
+"""
 
 from __future__ import annotations
 

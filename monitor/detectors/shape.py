@@ -1,4 +1,25 @@
-"""`shape`: some positions moved against the others (contrasts, a bank of cumulative sums)."""
+"""`shape`: some positions moved against the others (contrasts, a bank of cumulative sums).
+
+Contrast s is the shift in logit of positions from s on, less that of the positions before s. What makes a
+request hard moves all positions alike and cancels, so contrasts are ten times quieter than the level. For
+sizes g of 0.25, 0.7 and 2 logits, both directions and s = 1 … 7
+
+    S = max(S + (g (|contrast| - band) - g²/2) / v, 0),   v the variance, enlarged for correlation,
+
+with a band of `DEAD_BAND` logits (more in the first hours) and 3 errors of the baseline. Buckets are worth
+at most `LARGEST_SHARE` of the limit, less where few requests made them.
+
+Few requests of unequal difficulty look like a rise, which therefore needs three nats
+more and a wider band (`MIXED_ERRORS` of the level's). Late positions
+that fall are a `tail_drop`. Where the late ones seem to rise it is the early ones that fell:
+blank drafts fail at position 0 only, and a subset of requests that collapses leaves the better ones for the
+late positions. Assumes that requests differ alike at all positions; where they do not, the learnt variance
+and the excursions' tail raise the limit. Cannot see anything at k = 1.
+
+Measured (simulated, held-out seeds): positions 4 and 5 falling by 0.85 logits in 0.4 min, by 0.35 at 300,000
+drafts a scrape in 0.6 min; half of the drafts blank in 0.4 min, a tenth in 1 min; 30 % of the requests
+collapsing in 0.4 min. False alarms: 0.2 a month, at few requests.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +35,18 @@ if TYPE_CHECKING:
 NAME = "shape"
 
 CONTRASTS = base.POSITIONS - 1
-SIZES = np.array([0.2, 0.6, 2.0])
+SIZES = np.array([0.25, 0.7, 2.0])
 DEAD_BAND = 0.08
 SETTLING, SETTLING_SECONDS = 2.0, 3 * 3600.0
-DOUBT_ERRORS = 1.5
-EXTRA_NATS = 3.0
+DOUBT_ERRORS = 3.0
+MIXED_ERRORS = 0.5
+EXTRA_NATS = np.array([3.0, 6.0])
 EXCURSION = 2.0
 EXCURSIONS_PRIOR = 12.0
 EXCURSIONS_MEMORY = 300.0
 LARGEST_EXCESS = 12.0
 STEEPEST_TAIL = 2.5
-SHARE, LEAST_SHARE, LARGEST_SHARE = 0.012, 0.05, 0.65
+SHARE, LEAST_SHARE, LARGEST_SHARE = 0.012, 0.05, 0.5
 LARGEST_LOSS = -0.3
 CORRELATION_PRIOR = 30.0
 CORRELATION_MEMORY = 3000.0
@@ -90,7 +112,9 @@ def step(plan: base.Plan, state: State, bucket: Bucket, baseline: State, spread:
     share = base.clip(SHARE / bucket.variance[:, :1], LEAST_SHARE, LARGEST_SHARE)[:, None]
     # on the other side of the dead band lies what speaks against a change
     inward = 2.0 * np.abs(contrast)
-    sides = np.stack([beyond - inward * (contrast > 0.0), beyond - inward * (contrast < 0.0)], 2)[..., None]
+    mixed = MIXED_ERRORS * np.sqrt(bucket.variance[:, :1])
+    falls, rises = beyond - inward * (contrast > 0.0), beyond - inward * (contrast < 0.0) - mixed
+    sides = np.stack([falls, rises], 2)[..., None]
     gain = (SIZES * sides - 0.5 * SIZES * SIZES) / variance[..., None, None]
     gain = base.clip(gain, LARGEST_LOSS * limit[..., None], (share * limit)[..., None] + 0.01)
     new = np.where(watched[..., None, None], np.maximum(old + gain, 0.0), old)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from monitor.discovery import TAKEN_LABELS, Found, MalformedError
+from monitor.engines import base
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +68,7 @@ def _labels(where: str, given: object) -> dict[str, str]:
 
 def _tokens(where: str, labels: Mapping[str, str]) -> int:
     text = labels.get(f"{_OWN}num_speculative_tokens", "")
-    if text and not (text.isascii() and text.isdigit() and int(text) > 0):
+    if text and base.index(text) < 1:
         raise MalformedError(
             f"{where}.{_OWN}num_speculative_tokens: read {text!r}, expected a whole number above 0"
         )

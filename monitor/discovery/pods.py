@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from monitor.discovery import TAKEN_LABELS, Found
+from monitor.engines import base
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +80,7 @@ def problems(pod: Pod, page: Page) -> tuple[str, ...]:
 
 def _tokens(annotations: Mapping[str, str]) -> int:
     text = annotations.get(f"{ANNOTATION}num-speculative-tokens", "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return max(base.index(text), 0)
 
 
 def _port(pod: Pod, port: str) -> tuple[Container, int] | None:

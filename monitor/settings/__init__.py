@@ -67,11 +67,12 @@ def digest(settings: Settings) -> str:
     secrets = [settings.scrape.bearer_token, *(target.bearer_token for target in settings.targets)]
     secrets += [value for target in settings.targets for value in target.headers.values()]
     secrets += [source.bearer_token for source in settings.discovery.http]
+    secrets += [settings.prometheus.bearer_token, *settings.prometheus.headers.values()]
     receivers = [*settings.notify.alertmanagers, *settings.notify.webhooks]
     secrets += [each.bearer_token for each in receivers]
     secrets += [value for each in receivers for value in each.headers.values()]
     hidden = "\0".join(secret.get_secret_value() for secret in secrets)
     urls = [target.url for target in settings.targets] + [source.url for source in settings.discovery.http]
-    urls += [each.url for each in receivers]
+    urls += [settings.prometheus.url, *(each.url for each in receivers)]
     whole = "\0".join([settings.model_dump_json(), *urls, hidden])
     return hashlib.sha256(whole.encode()).hexdigest()[:16]

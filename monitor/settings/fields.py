@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 MASK = "…"
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _PASSWORD = re.compile(r"(//[^/@:]*):[^/@]*@")
 _LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]\s]*):(?P<port>\d{1,5})")
@@ -101,7 +102,7 @@ def _optional_url(given: object) -> object:
 
 
 def _readable(given: object) -> object:
-    if isinstance(given, str) and given and not os.access(given, os.R_OK):
+    if isinstance(given, str) and given and (os.path.isdir(given) or not os.access(given, os.R_OK)):  # noqa: PTH112 - pathlib's raises for some names
         raise ValueError("expected a file that this process can read")
     return given
 
@@ -130,9 +131,28 @@ def _items(given: object) -> object:
     if given.lstrip().startswith("["):
         try:
             return json.loads(given)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"expected a JSON list or values separated by commas ({error})") from error
     return [item for part in given.split(",") if (item := part.strip())]
+
+
+def _secret(given: object) -> object:
+    """Refuse a secret with a line break: in a header it would begin another one."""
+    if isinstance(given, str) and any(letter in given for letter in "\r\n\0"):
+        raise ValueError("expected a text without line breaks")
+    return given
+
+
+def _header(given: object) -> object:
+    if isinstance(given, str) and not _HEADER.fullmatch(given):
+        raise ValueError("expected a header's name: letters, digits and -")
+    return given
+
+
+def _name(given: object) -> object:
+    if isinstance(given, str) and not given.isprintable():
+        raise ValueError("expected a name of characters that can be seen")
+    return given
 
 
 def _prefix(given: object) -> object:
@@ -175,7 +195,14 @@ ListenAddress = Annotated[str, BeforeValidator(_listen_address), Kind("host:port
 RoutePrefix = Annotated[str, BeforeValidator(_prefix), Kind("path")]
 ReadableFile = Annotated[str, BeforeValidator(_readable), Kind("file")]
 Label = Annotated[str, BeforeValidator(_label)]
-Secret = Annotated[SecretStr, PlainSerializer(_masked, when_used="json"), Kind("secret", secret=True)]
+Header = Annotated[str, BeforeValidator(_header)]
+Name = Annotated[str, BeforeValidator(_name)]
+Secret = Annotated[
+    SecretStr,
+    BeforeValidator(_secret),
+    PlainSerializer(_masked, when_used="json"),
+    Kind("secret", secret=True),
+]
 
 
 def describe(model: type[BaseModel], defaults: Mapping[str, object], prefix: str = "") -> Iterator[Setting]:

@@ -9,7 +9,17 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from monitor.settings import section
-from monitor.settings.fields import Duration, ListOf, OptionalUrl, ReadableFile, Secret, Url, WebhookUrl
+from monitor.settings.fields import (
+    Duration,
+    Header,
+    ListOf,
+    Name,
+    OptionalUrl,
+    ReadableFile,
+    Secret,
+    Url,
+    WebhookUrl,
+)
 from monitor.settings.section import NO_SECRET, Section, Tls
 
 
@@ -19,8 +29,8 @@ class Receiver(Section):
     url: Url = Field(
         description="Address, with the path prefix if there is one; each of a cluster by itself."
     )
-    name: str = Field("", description="Label `receiver` of the metrics; by default the URL's host:port.")
-    headers: Mapping[str, Secret] = Field({}, description="Headers to send. Their values are never shown.")
+    name: Name = Field("", description="Label `receiver` of the metrics; by default the URL's host:port.")
+    headers: Mapping[Header, Secret] = Field({}, description="Headers to send. Their values are never shown.")
     bearer_token: Secret = Field(NO_SECRET, description="Token to send.")
     bearer_token_file: ReadableFile = Field(
         "", description="File that holds the token; read with every post."

@@ -14,9 +14,11 @@ from monitor.settings import fields, section
 from monitor.settings.discovery import Discovery
 from monitor.settings.fields import (
     Duration,
+    Header,
     Label,
     ListenAddress,
     ListOf,
+    Name,
     Number,
     OptionalUrl,
     ReadableFile,
@@ -27,6 +29,7 @@ from monitor.settings.fields import (
     WholeNumber,
 )
 from monitor.settings.notify import Notify
+from monitor.settings.prometheus import Prometheus, Shards
 from monitor.settings.section import NO_SECRET, Section, Tls
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ class Target(Section):
     """A page to scrape, and what the operator knows of the engine behind it."""
 
     url: Url = Field(description="Address of the metrics page.")
-    name: str = Field(
+    name: Name = Field(
         "", description="Label `target` of everything said about it; by default the URL's host:port."
     )
     labels: Mapping[Label, str] = Field({}, description="Labels to group and compare targets by.")
@@ -65,7 +68,7 @@ class Target(Section):
         "", description="Method of speculation, such as eagle3 or ngram, where the page is silent."
     )
     num_speculative_tokens: WholeNumber | None = Field(
-        None, ge=1, description="Tokens proposed per draft, where the page does not say it."
+        None, ge=1, le=1000, description="Tokens proposed per draft, where the page does not say it."
     )
     engine: Literal[
         "",
@@ -82,7 +85,7 @@ class Target(Section):
         "",
         description="Serving software; recognised from the page. `trtllm-json` reads what others then miss.",
     )
-    headers: Mapping[str, Secret] = Field({}, description="Headers to send. Their values are never shown.")
+    headers: Mapping[Header, Secret] = Field({}, description="Headers to send. Their values are never shown.")
     bearer_token: Secret = Field(NO_SECRET, description="Token to send instead of `scrape.bearer_token`.")
     bearer_token_file: ReadableFile = Field(
         "", description="File that holds the token; read again when it changes."
@@ -231,6 +234,10 @@ class Settings(BaseSettings):
         description="Pages to scrape: URLs, or mappings of the settings below. Environment: JSON or commas.",
     )
     discovery: Discovery = Field(Discovery(), description="Where targets are found, beside those listed.")
+    prometheus: Prometheus = Field(
+        Prometheus(), description="A query API to read the engines' counters from, beside the targets."
+    )
+    shards: Shards = Field(Shards(), description="How several monitors share the targets.")
     scrape: Scrape = Field(Scrape(), description="How targets are read.")
     detection: Detection = Field(Detection(), description="What counts as a change.")
     economics: Economics = Field(Economics(), description="What a step and a GPU cost.")

@@ -57,7 +57,7 @@ def scrapes(root: Path) -> tuple[Iterator[Scrape], Callable[[], float]]:
 
 
 def page(path: Path, target: str, at: float) -> Scrape:
-    """Return the page in a file; one that is damaged or far too large is a failed scrape. Raises Unreadable."""
+    """Return the page in a file; a damaged or huge one is a failed scrape. Raises Unreadable."""
     try:
         with path.open("rb") as file:
             body = file.read(LARGEST_PAGE_BYTES + 1)

@@ -40,6 +40,8 @@ HEADERS = {
 _WORTH_PACKING = 1024
 _GZIP_LEVEL = 1
 _THREADS = 2
+# What machines ask for in short time, on a thread of its own: it must not wait behind people's big pages.
+_URGENT = frozenset({"/metrics", "/-/ready"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def application(make_view: Callable[[], View], options: Options | None = None) -
     app.cleanup_ctx.append(server.threads)
     prefix = server.options.prefix
     for path, route in _routes().items():
-        app.router.add_get(prefix + path, server.answering(route))
+        app.router.add_get(prefix + path, server.answering(route, urgent=path in _URGENT))
     app.router.add_get(f"{prefix}/-/healthy", _healthy)
     app.router.add_get(f"{prefix}/static/{{name}}", _static)
     app.router.add_post(f"{prefix}/-/reload", server.reload)
@@ -111,18 +113,21 @@ class _Server:
         self._pages = links.for_pages(options.external_url, options.prefix)
         self._programs = links.for_programs(options.external_url, options.prefix)
         self._executor: ThreadPoolExecutor | None = None
+        self._urgent: ThreadPoolExecutor | None = None
 
     async def threads(self, _: web.Application) -> AsyncIterator[None]:
         """Keep a few threads while the application runs, so that a big page does not stop the scrapes."""
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="web")
+        self._urgent = ThreadPoolExecutor(1, thread_name_prefix="web urgent")
         yield
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        for executor in (self._executor, self._urgent):
+            executor.shutdown(wait=False, cancel_futures=True)
 
-    def answering(self, route: Route) -> Handler:
+    def answering(self, route: Route, *, urgent: bool = False) -> Handler:
         """Return the handler of a route."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            return await self._respond(request, route)
+            return await self._respond(request, route, urgent=urgent)
 
         return handle
 
@@ -157,12 +162,13 @@ class _Server:
         """Send whoever asks for the bare root to the landing page."""
         raise web.HTTPFound(self._pages.to("/"))
 
-    async def _respond(self, request: web.Request, route: Route) -> web.Response:
+    async def _respond(self, request: web.Request, route: Route, *, urgent: bool = False) -> web.Response:
         view = self._make_view()
         ask = self._ask(request, view)
         packed = asking.accepts_gzip(request.headers.get("Accept-Encoding", ""))
         loop = asyncio.get_running_loop()
-        answer, body = await loop.run_in_executor(self._executor, _work, route, ask, view, packed)
+        executor = self._urgent if urgent else self._executor
+        answer, body = await loop.run_in_executor(executor, _work, route, ask, view, packed)
         response = web.Response(
             body=body, status=answer.status, headers={"Content-Type": answer.content_type}
         )

@@ -43,8 +43,8 @@ _BY_KIND = {
 }
 _BY_CAUSE = {
     "traffic": (
-        "Other traffic is drafted differently well. Find the tenant or the prompt kind that came at "
-        "that time."
+        "How well a draft predicts depends on what is asked. Find the tenant or the kind of prompt that "
+        "came at that time."
     ),
     "draft": (
         "Roll the draft model back to the revision before the change point, or retrain it for this "

@@ -24,10 +24,11 @@ def fleet(view: View, shown: Sequence[StreamView], links: Links) -> str:
     ]
     rows += [_fleet_row(stream, view.now) for stream in shown]
     events = view.events(limit=_RECENT_EVENTS)
+    unseen = sentences.unseen(view.targets())
     lines = [
         *_head(view, sentences.fleet(view.streams(), view.now)),
-        *_table(rows),
-        "",
+        *([f"{unseen} All targets: {links.to('/targets')}", ""] if unseen else []),
+        *([*_table(rows), ""] if shown else []),
         *([sentences.event(event, view.now) for event in events] or ["No events."]),
         "",
         f"One stream: {links.to('/report/{stream}?format=text')}, streams: {links.to('/api/v1/streams')}",

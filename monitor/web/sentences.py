@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from monitor.web.fields import Record
-    from monitor.web.view import StreamView
+    from monitor.web.view import StreamView, TargetView
 
 KIND_WORDS = {
     "collapse": "collapse",
@@ -43,6 +43,17 @@ def fleet(streams: Sequence[StreamView], now: float) -> str:
     if blind:
         return f"{_share(blind, streams)} cannot be judged: {name(blind[0])} ({_why(blind[0])})."
     return _quiet(streams)
+
+
+def unseen(targets: Sequence[TargetView]) -> str:
+    """Return which targets were asked and have no stream, with the first one's reason; empty where none."""
+    missing = [target for target in targets if not target.streams and target.last_scrape_at is not None]
+    if not missing:
+        return ""
+    first = missing[0]
+    why = first.error_detail or first.unrecognised or "no stream on its page"
+    of = f"{len(missing):,} of {wording.plural(len(targets), 'target')}"
+    return f"Nothing is seen of {of}: {first.name} ({why.rstrip('.')})."
 
 
 def stream(view: StreamView, now: float) -> str:

@@ -117,6 +117,38 @@ def test_fleet_headline(shown: tuple[view.StreamView, ...], sentence: str) -> No
     assert sentences.fleet(shown, NOW) == sentence
 
 
+@pytest.mark.parametrize(
+    ("targets", "sentence"),
+    [
+        pytest.param((), "", id="no-target"),
+        pytest.param((view.TargetView("a", "http://a", up=False),), "", id="not-asked-yet"),
+        pytest.param(
+            (view.TargetView("a", "http://a", up=False, last_scrape_at=NOW, streams=("a~m~0",)),),
+            "",
+            id="its-stream-is-a-row",
+        ),
+        pytest.param(
+            (
+                view.TargetView("a", "http://a", up=True, last_scrape_at=NOW, streams=("a~m~0",)),
+                view.TargetView(
+                    "b", "http://b", up=False, last_scrape_at=NOW, error_detail="http://b: no connection"
+                ),
+            ),
+            "Nothing is seen of 1 of 2 targets: b (http://b: no connection).",
+            id="down-from-the-start",
+        ),
+        pytest.param(
+            (view.TargetView("a", "http://a", up=True, last_scrape_at=NOW, unrecognised="a router's page."),),
+            "Nothing is seen of 1 of 1 target: a (a router's page).",
+            id="no-engine's-page",
+        ),
+    ],
+)
+def test_targets_without_a_stream_are_named(targets: tuple[view.TargetView, ...], sentence: str) -> None:
+    """A target that was asked and has no stream, and so no row, is named with the reason."""
+    assert sentences.unseen(targets) == sentence
+
+
 def test_event_headline_of_one_that_is_over() -> None:
     """A closed event says how long it lasted, and its cost from what is known."""
     assert sentences.event(PASSED, NOW) == (

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 SPARK_SECONDS = 3600
 _SPARK_POINTS = 60
 _RECENT_EVENTS = 10
+_CAPTION = (
+    "Streams, worst first. MAL, mean acceptance length: tokens that a draft yields; at 1 it gains nothing."
+)
 _HEADERS = ("State", "Stream", "MAL now", "Baseline", "Change", "Cost", "Since", "Last hour")
 
 
@@ -29,8 +32,9 @@ def page(view: View, site: Site, shown: Sequence[StreamView], total: int) -> byt
         site,
         "Speculative decoding report",
         tag("p", sentences.fleet(streams, site.now), class_=f"headline {_mood(streams)}"),
+        _unseen(view, site),
         _counts(streams, site),
-        layout.table("Streams, worst first", _HEADERS, rows, "streams") if rows else _nothing(site),
+        layout.table(_CAPTION, _HEADERS, rows, "streams") if rows else _nothing(site),
         tag("p", note) if len(shown) < total else None,
         tag("h2", "Latest events"),
         events.table(view.events(limit=_RECENT_EVENTS), site),
@@ -98,6 +102,12 @@ def _spark(view: View, stream: StreamView, site: Site) -> Child:
     )
 
 
+def _unseen(view: View, site: Site) -> Markup | None:
+    sentence = sentences.unseen(view.targets())
+    link = tag("a", "All targets", href=site.links.to("/targets"))
+    return tag("p", f"{sentence} ", link, class_="headline warn") if sentence else None
+
+
 def _counts(streams: Sequence[StreamView], site: Site) -> Markup:
     items = (
         tag("li", tag("a", f"{number} ", layout.state(name), href=site.links.to(f"/report?state={name}")))
@@ -107,7 +117,9 @@ def _counts(streams: Sequence[StreamView], site: Site) -> Markup:
 
 
 def _mood(streams: Sequence[StreamView]) -> str:
-    worst = min((states.rank(stream.state) for stream in streams), default=len(states.STATES))
+    if not streams:
+        return "none"  # nothing known is not all well
+    worst = min(states.rank(stream.state) for stream in streams)
     return ("bad", "bad", "warn")[worst] if worst <= states.rank("drifting") else "calm"
 
 
