@@ -44,9 +44,9 @@ check: $(VENV)/.dev ## everything that a change must pass before its tests run
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_repository.py tests/test_docs.py
 
 bench: $(VENV)/.dev ## the benchmarks, each with the thing it is compared to
-	@for file in tests/bench/bench_*.py; do \
-		name=$$(basename "$$file" .py); echo "== $$name"; $(BIN)/python -m "tests.bench.$$name"; \
-	done
+	@missed=; for file in tests/bench/bench_*.py; do \
+		name=$$(basename "$$file" .py); echo "== $$name"; $(BIN)/python -m "tests.bench.$$name" || missed+=" $$name"; \
+	done; [ -z "$$missed" ] || { echo "goals missed in:$$missed" >&2; exit 1; }
 
 format: $(VENV)/.dev ## the layout that `make check` wants, and README's generated tables
 	$(BIN)/ruff check --fix --exit-zero --quiet .

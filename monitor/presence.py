@@ -1,4 +1,4 @@
-"""Which targets and streams are still there: closes the events of those that left, and in the end forgets them.
+"""Which targets and streams are still there: closes the events of those that left, in the end forgets them.
 
 A target that is no longer listed keeps its baseline for a while, so that a pod of the same name goes on with
 it. Its open event is closed sooner, since nobody can mend an engine that is gone; if the target comes back

@@ -95,19 +95,7 @@ class Service:
         self._scraper = http.Scraper(targets, self._deliver, clock)
         self._engines: dict[str, str] = {}
         self._failing: dict[str, str] = {}
-        self._facts = snapshot.Facts(
-            plan=plan,
-            state=self._state,
-            store=kept,
-            lock=threading.Lock(),
-            urls=self._scraped,
-            config=config,
-            ready=self.ready,
-            self_families=self._self_families,
-            state_since=self._since,
-            started_at=clock(),
-            simulated=simulated,
-        )
+        self._facts = self._first_facts(config, simulated=simulated)
 
     def snapshot(self) -> snapshot.Snapshot:
         """Return a look at everything now."""
@@ -163,6 +151,21 @@ class Service:
     def note_reload(self, *, successful: bool) -> None:
         """Remember how the last reload of the configuration went."""
         self._reload = (successful, self._clock() if successful else self._reload[1])
+
+    def _first_facts(self, config: Callable[[], str], *, simulated: bool) -> snapshot.Facts:
+        return snapshot.Facts(
+            plan=self._plan,
+            state=self._state,
+            store=self._store,
+            lock=threading.Lock(),
+            urls=self._scraped,
+            config=config,
+            ready=self.ready,
+            self_families=self._self_families,
+            state_since=self._since,
+            started_at=self._clock(),
+            simulated=simulated,
+        )
 
     async def _named(self, name: str, loop: Awaitable[None]) -> None:
         self._running.add(name)

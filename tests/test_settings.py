@@ -75,8 +75,9 @@ def test_each_setting_has_one_name_everywhere(setting: settings.Setting, tmp_pat
         if value is False
         else str(value)
     )
-    section, _, key = setting.name.rpartition(".")
-    content = {section: {key: value}} if section else {key: value}
+    content = value
+    for key in reversed(setting.name.split(".")):
+        content = {key: content}
     assert settings.load({setting.name: text}, {}) is not None
     assert settings.load({}, {layers.variable(setting.name): text}) is not None
     assert settings.load({}, {}, config(tmp_path, yaml.safe_dump(content))) == settings.load({}, {})

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from monitor import commands, engines, settings
+from monitor.settings import fields
 from monitor.sources import http, targets
 
 if TYPE_CHECKING:
@@ -19,13 +20,20 @@ if TYPE_CHECKING:
 def pages(urls: Sequence[str], *, wait: float, timeout: float) -> list[Scrape]:
     """Return the page of each URL, read `wait` seconds apart. Raises Unusable where one cannot be read."""
     try:
-        wanted = [
-            targets.Target(settings.Target(url=url).label, url, interval=2 * timeout, timeout=timeout)
-            for url in urls
-        ]
+        wanted = [targets.Target(_label(url), url, interval=2 * timeout, timeout=timeout) for url in urls]
     except ValueError as error:
         raise commands.Unusable(str(error)) from error
     return asyncio.run(_read(wanted, wait))
+
+
+def _label(url: str) -> str:
+    try:
+        return settings.Target(url=url).label
+    except ValueError:  # pydantic's own words fill several lines
+        shown = fields.without_password(url)
+        raise commands.Unusable(
+            f"read {shown!r}, expected a URL such as http://engine-0:8000/metrics"
+        ) from None
 
 
 async def _read(wanted: Sequence[targets.Target], wait: float) -> list[Scrape]:

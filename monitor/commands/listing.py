@@ -105,7 +105,13 @@ def stream_line(record: summaries.Record) -> str:
         interval = f"[{record['mal_low']:.3f}, {record['mal_high']:.3f}]"
         acceptance = f"mean acceptance length {mal:.3f} {interval} over {record['drafts']} drafts"
     happened = f"{_counted(record['restarts'], 'restart')}, {_counted(record['events'], 'event')}"
-    return f"{where}  {record['state']}  {acceptance}, {happened} ({pages})"
+    odd = "".join(f", {name} {times} times" for name, times in _violations(record).items())
+    return f"{where}  {record['state']}  {acceptance}, {happened}{odd} ({pages})"
+
+
+def _violations(record: summaries.Record) -> dict[str, int]:
+    found = record.get("violations")
+    return found if isinstance(found, dict) else {}
 
 
 def _counted(number: object, noun: str) -> str:

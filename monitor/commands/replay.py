@@ -64,14 +64,14 @@ def run(arguments: argparse.Namespace) -> int:
     from monitor import detectors, pipeline, quantities, sources
     from monitor.commands import listing
 
-    if arguments.false_alarms_per_month <= 0:
+    if not 0 < arguments.false_alarms_per_month < math.inf:
         raise commands.Unusable(
             f"--false-alarms-per-month {arguments.false_alarms_per_month:g}: expected a number above 0"
         )
     try:
         every = quantities.duration(arguments.every) if arguments.every else 0.0
     except ValueError as error:
-        raise commands.Unusable(f"--every: {error}") from error
+        raise commands.Unusable(f"--every {arguments.every}: {error}") from error
     plan = pipeline.Plan(detection=detectors.Plan(false_alarms_per_month=arguments.false_alarms_per_month))
     output = (
         listing.JsonLines(every=every, updates=arguments.updates)
@@ -84,6 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
     except sources.Unreadable as error:
         raise commands.Unusable(str(error)) from error
     output.end(plan, state)
+    for name, target in state.targets.items():
+        if target.dropped:
+            limit = plan.limits.streams_per_target
+            print(f"specmon: {name}: more than {limit} streams, the others were left out", file=sys.stderr)
     return commands.FINE
 
 

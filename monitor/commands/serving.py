@@ -72,12 +72,16 @@ async def serve(
             reload=reload if effective.web.enable_reload else None,
         )
         async with _listening(app.application(running.snapshot, options), effective) as address:
-            found = " and those that discovery finds" if finders else ""
-            found += " and those that the query API has" if effective.prometheus.url else ""
-            report = f"{address}{options.prefix}/report"
-            number = f"{len(targets)} target{'' if len(targets) == 1 else 's'}"
-            print(f"specmon watches {number}{found}. Report: {report}", flush=True)
+            watched = _watched(len(targets), effective, finders)
+            print(f"specmon watches {watched}. Report: {address}{options.prefix}/report", flush=True)
             await running.run(stop)
+
+
+def _watched(count: int, effective: Settings, finders: Sequence[Provider]) -> str:
+    """Return what is watched, for people."""
+    found = [" and those that discovery finds"] if finders else []
+    found += [" and those that the query API has"] if effective.prometheus.url else []
+    return f"{count} target{'' if count == 1 else 's'}{''.join(found)}"
 
 
 def _stop_on_signals() -> asyncio.Event:

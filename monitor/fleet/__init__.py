@@ -57,7 +57,7 @@ STREAM_DTYPE = np.dtype(
         ("odd", odd.DTYPE),
     ],
 )
-GROUP_DTYPE = np.dtype([("period", "i8"), ("members", "f8"), ("shared", shared.DTYPE)])
+GROUP_DTYPE = np.dtype([("period", "i8"), ("members", "f8"), ("plunging", "f8"), ("shared", shared.DTYPE)])
 
 
 @dataclass(slots=True)
@@ -113,19 +113,21 @@ def step(
     periods = np.floor(counts.at / PERIOD_SECONDS).astype(np.int64)
     fleet.streams["group"][counts.rows] = groups
     common: list[FleetAlarm] = []
-    for index in np.lexsort((counts.rows, periods)).tolist():
-        group, period = int(groups[index]), int(periods[index])
-        if group < 0:
-            continue
-        if fleet.groups["period"][group] < period:
-            common += _close(plan, fleet, group)
-            fleet.groups["period"][group] = period
-        _take(fleet, int(counts.rows[index]), period, trials.sums[index])
-    _copy(plan, fleet.streams, counts, watch)
-    said = _hold_back(plan, fleet, counts, watch, trials, findings.alarms)
-    said += _blame(plan, fleet, counts, watch, trials)
-    held = fleet.streams["held"][counts.rows] > 0.0
-    fleet.streams["troubled"][counts.rows] = (watch["trouble"]["kind"] > 0) & ~held
+    said: list[Alarm] = []
+    for period in np.unique(periods).tolist():
+        some = np.flatnonzero(periods == period)
+        for group in np.unique(groups[some]).tolist():
+            if group >= 0 and fleet.groups["period"][group] < period:
+                common += _close(plan, fleet, group)
+                fleet.groups["period"][group] = period
+        for index in some.tolist():
+            _take(fleet, int(counts.rows[index]), period, trials.sums[index])
+        _copy(plan, fleet.streams, counts.rows[some], watch[some])
+        raised = tuple(alarm for alarm in findings.alarms if periods[alarm.index] == period)
+        said += _hold_back(plan, fleet, counts, watch, trials, raised, some)
+        said += _blame(plan, fleet, counts, watch, trials, some)
+        held = fleet.streams["held"][counts.rows[some]] > 0.0
+        fleet.streams["troubled"][counts.rows[some]] = (watch["trouble"]["kind"][some] > 0) & ~held
     return replace(findings, alarms=tuple(said)), tuple(common)
 
 
@@ -138,9 +140,9 @@ def _take(fleet: Fleet, row: int, period: int, sums: Floats) -> None:
     streams["sums"][row] += sums
 
 
-def _copy(plan: base.Plan, streams: State, counts: Counts, watch: State) -> None:
+def _copy(plan: base.Plan, streams: State, rows: Indices, watch: State) -> None:
     """Remember what the detectors know of the streams, for periods that end without news of theirs."""
-    rows, baseline = counts.rows, watch["baseline"]
+    baseline = watch["baseline"]
     streams["rate"][rows] = baseline["rate"]
     streams["known"][rows] = reference.known(baseline)
     streams["spread"][rows] = watch["noise"]["spread"][:, 0]
@@ -156,6 +158,7 @@ def _close(plan: base.Plan, fleet: Fleet, group: int) -> list[FleetAlarm]:
         there & (streams["sums"][:, base.DRAFTS] >= LEAST_DRAFTS) & (streams["known"][:, 0] > 0.0)
     )
     fleet.groups["members"][group] = len(rows)
+    fleet.groups["plunging"][group] = streams["plunging"][there].mean() if there.any() else 0.0
     if period < 0 or len(rows) < LEAST_REPLICAS:
         return []
     part = streams[rows]
@@ -220,10 +223,7 @@ def _explained(fleet: Fleet, row: int, kind: Kind) -> bool:
         return False
     own = streams["odd"][row]
     if kind == "collapse" and not fleet.groups["shared"]["open"][group]:
-        others = streams[
-            (streams["group"] == group) & (streams["period"] >= fleet.groups["period"][group] - 1)
-        ]
-        return float(others["plunging"].mean()) > EXPLAINED
+        return float(fleet.groups["plunging"][group]) > EXPLAINED
     return float(own["score"]) < EXPLAINED and float(own["seen"]) >= odd.WARM_PERIODS
 
 
@@ -234,6 +234,7 @@ def _hold_back(
     watch: State,
     trials: evidence.Trials,
     raised: tuple[Alarm, ...],
+    some: Indices,
 ) -> list[Alarm]:
     """Return the alarms without those that the group explains, and with those it no longer does."""
     held = fleet.streams["held"]
@@ -247,7 +248,7 @@ def _hold_back(
             said.append(alarm)
         elif alarm.action == "close":
             held[row] = 0.0
-    for index in np.flatnonzero(held[counts.rows]).tolist():
+    for index in some[held[counts.rows[some]] > 0.0].tolist():
         row, trouble = int(counts.rows[index]), watch["trouble"]
         kind = troubles.KINDS[int(trouble["kind"][index]) - 1]
         if fleet.streams["odd"]["score"][row] >= 1.0 or (
@@ -259,13 +260,13 @@ def _hold_back(
 
 
 def _blame(
-    plan: base.Plan, fleet: Fleet, counts: Counts, watch: State, trials: evidence.Trials
+    plan: base.Plan, fleet: Fleet, counts: Counts, watch: State, trials: evidence.Trials, some: Indices
 ) -> list[Alarm]:
     """Open a trouble for streams that fell below the others, where none is open yet."""
     state = fleet.streams["odd"]
     low = (state["score"][counts.rows] >= 1.0) & (watch["trouble"]["kind"] == 0) & (trials.drafts > 0.0)
     said = []
-    for index in np.flatnonzero(low).tolist():
+    for index in some[low[some]].tolist():
         row = int(counts.rows[index])
         case = _case(plan, watch, trials, index)
         shift = min(float(state["own"][row]), -alarms.LEAST_SHIFT)

@@ -43,8 +43,10 @@ class Layer:
 
     def has(self, name: str) -> bool:
         """Whether this place sets the setting `name`."""
-        section, _, key = name.rpartition(".")
-        inner = self.values.get(section) if section else self.values
+        *sections, key = name.split(".")
+        inner: object = self.values
+        for section in sections:
+            inner = inner.get(section) if isinstance(inner, dict) else None
         return isinstance(inner, dict) and key in inner
 
 
@@ -113,13 +115,13 @@ def suggestion(word: str, known: Collection[str]) -> str:
 def _nested(given: Mapping[str, str | list[str]]) -> dict[str, object]:
     nested: dict[str, object] = {}
     for name, value in given.items():
-        section, _, key = name.rpartition(".")
-        if section:
-            inner = nested.setdefault(section, {})
-            assert isinstance(inner, dict)  # noqa: S101 - a section never has a value of its own
-            inner[key] = value
-        else:
-            nested[key] = value
+        *sections, key = name.split(".")
+        inner = nested
+        for section in sections:
+            below = inner.setdefault(section, {})
+            assert isinstance(below, dict)  # noqa: S101 - a section never has a value of its own
+            inner = below
+        inner[key] = value
     return nested
 
 

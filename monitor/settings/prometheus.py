@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -12,6 +13,8 @@ from monitor import shards
 from monitor.settings import section
 from monitor.settings.fields import (
     Duration,
+    Header,
+    Kind,
     ListOf,
     OptionalUrl,
     ReadableFile,
@@ -46,8 +49,9 @@ class Prometheus(Section):
     )
     timeout: Duration = Field(30.0, gt=0, description="Time for a whole answer.")
     body_limit: Size = Field(256 << 20, ge=1 << 20, description="Longest answer that is read, unpacked.")
-    headers: Mapping[str, Secret] = Field(
-        {}, description="Headers to send, such as X-Scope-OrgID. Their values are never shown."
+    headers: Annotated[Mapping[Header, Secret], Kind("mapping", secret=True)] = Field(
+        {},
+        description="Headers to send, such as X-Scope-OrgID; never shown. Environment: JSON.",
     )
     bearer_token: Secret = Field(NO_SECRET, description="Token to send.")
     bearer_token_file: ReadableFile = Field(
@@ -61,6 +65,16 @@ class Prometheus(Section):
         if given.strip() and not _SELECTOR.fullmatch(given.strip()):
             raise ValueError('expected matchers such as cluster="eu",job=~"vllm.*"')
         return given
+
+    @field_validator("headers", mode="before")
+    @classmethod
+    def _from_json(cls, given: object) -> object:
+        if not isinstance(given, str):
+            return given
+        try:
+            return json.loads(given)
+        except ValueError:
+            raise ValueError('expected JSON such as {"X-Scope-OrgID": "team"}') from None
 
     @field_validator("target_labels")
     @classmethod

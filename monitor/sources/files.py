@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from monitor.scrapes import Scrape
 
 BATCHES_PER_PROGRESS = 64
+MOST_TARGETS = 20_000  # each takes some ten kilobytes
 STANDARD_INPUT_NAME = "standard input"
 
 _EXPECTED = "a folder of <unix_milliseconds>.prom pages, JSON lines, or OpenMetrics text with time stamps"
@@ -53,7 +54,12 @@ def page(path: str) -> Scrape:
 def _batches(
     scrapes: Iterator[Scrape], share: Callable[[], float], progress: Callable[[float], None] | None
 ) -> Iterator[list[Scrape]]:
+    targets: set[str] = set()
     for count, batch in enumerate(batches.same_time(scrapes)):
+        targets.update(scrape.target for scrape in batch)
+        if len(targets) > MOST_TARGETS:
+            read = f"read more than {MOST_TARGETS} targets, the last {batch[-1].target[:80]!r}"
+            raise sources.Unreadable(f"{read}: expected fewer, or the history in several parts")
         if progress is not None and count % BATCHES_PER_PROGRESS == 0:
             progress(share())
         yield batch

@@ -22,6 +22,8 @@ PREFIXES: Mapping[str, tuple[str, ...]] = {
     "mlc-llm": ("", "mlc_"),
     "xllm": ("", "xllm_"),
 }
+# Not read, but what a page without speculation is recognised by.
+SIGNS: Mapping[str, tuple[str, ...]] = {"mlc-llm": ("engine_decode_time_sum", "jump_forward_tokens_sum")}
 # Every process has it, engine or not.
 COMMON = columns.START_TIME
 
@@ -32,7 +34,7 @@ def names() -> frozenset[str]:
         name
         for engine in engines.ENGINES.values()
         for prefix in PREFIXES[engine.name]
-        for name in engine.wanted(prefix)
+        for name in (*engine.wanted(prefix), *(prefix + sign for sign in SIGNS.get(engine.name, ())))
     )
 
 

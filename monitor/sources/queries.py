@@ -100,7 +100,7 @@ class Api:
         url = f"{self._base}{_API}{path}"
         try:
             body = await self._posted(
-                url, {**parameters, **_ALWAYS, "timeout": f"{self._server.timeout:.3f}s"}
+                url, {**parameters, **_ALWAYS, "timeout": f"{self._server.timeout * 1000:.0f}ms"}
             )
             # Beside the event loop: an answer for thousands of engines takes a while to read.
             return await asyncio.to_thread(read, body)

@@ -104,7 +104,7 @@ class Pages:
                 origin = _Origin(target, tuple(series.labels.get(label, "") for label in self._added))
                 group = groups.setdefault(origin, _Group())
                 group.lines.append((self._line(series.labels), series.values))
-                group.engine |= series.labels.get("__name__") != promql.COMMON
+                group.engine |= _counts(series.labels.get("__name__", ""))
         for group in groups.values():
             group.lines.sort(
                 key=lambda line: line[0]
@@ -162,3 +162,8 @@ class Pages:
             own[name.removeprefix(EXPORTED)] = own.pop(name)
         pairs = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in sorted(own.items()))
         return f"{labels.get('__name__', '')}{{{pairs}}}"
+
+
+def _counts(name: str) -> bool:
+    """Return whether a series makes a target; VictoriaMetrics may have cut the labels of one with very many."""
+    return name != promql.COMMON and not name.endswith("_info")

@@ -128,8 +128,10 @@ class Connection(asyncio.Protocol):
 
         Answers before the final one (100 Continue) are passed over.
         """
-        code, start = 0, 0
-        while code < _FIRST_FINAL:
+        status: re.Match[bytes] | None = None
+        lines: list[bytes] = []
+        start = 0
+        while status is None or int(status[2]) < _FIRST_FINAL:
             end = data.find(b"\r\n\r\n", start)
             if end < 0:
                 self._keep_head(data[start:])
@@ -138,8 +140,9 @@ class Connection(asyncio.Protocol):
             status = _STATUS.match(first)
             if status is None:
                 raise NotHttpError(f"read {_shown(first)}, expected an HTTP/1.1 answer")
-            code, start = int(status[2]), end + 4
+            start = end + 4
         self._buffer = bytearray()
+        code = int(status[2])
         headers = _headers(lines)
         self._keep = status[1] == b"1" and "close" not in headers.get("connection", "").lower()
         self._head = (code, (status[3] or b"").decode("latin-1"), headers)

@@ -64,11 +64,14 @@ def victoria_metrics(folder: Path, pages: Sequence[Scrape], added: Mapping[str, 
     program = tools.program_or_skip("victoria-metrics")
     port = servers._free_port()  # noqa: SLF001 - of the same house
     flags = [f"-httpListenAddr=127.0.0.1:{port}", f"-storageDataPath={folder}", "-search.latencyOffset=0s"]
+    flags += ["-maxLabelsPerTimeseries=60"]  # vLLM's cache_config_info has more than the default
     process = subprocess.Popen([program, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     server = servers.Server(port, process)
     try:
         servers.until(server.is_ready, "VictoriaMetrics ready")
-        text = [f"{series} {value} {page.at * 1000:.0f}" for page in pages for series, value in lines(page, added)]
+        text = [
+            f"{series} {value} {page.at * 1000:.0f}" for page in pages for series, value in lines(page, added)
+        ]
         _post(f"http://127.0.0.1:{port}/api/v1/import/prometheus", "\n".join(text).encode())
         last = f"/api/v1/query?query=process_start_time_seconds&time={pages[-1].at}&nocache=1"
         servers.until(lambda: "pod" in str(server.ask("GET", last)), "the import visible")
