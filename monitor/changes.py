@@ -28,18 +28,32 @@ def raised(state: State, counts: Counts, alarm: Alarm, lengths: tuple[float, ...
     if alarm.action == "close" and open_event is not None:
         event = events.closed(open_event, alarm.raised_at)
     elif alarm.action == "update" and open_event is not None:
-        event = events.updated(open_event, alarm, cost)
+        known = attribution.Attribution(open_event.facts, open_event.causes)
+        reached = (
+            before.vectors[0, windows.INTERVALS] > 0
+        )  # long after the change, what was before is forgotten
+        why = _why(state, row, alarm, before, after) if reached else known
+        event = events.updated(open_event, alarm, cost, why)
     else:
-        interval = float(state.ledger["interval"][row])
-        change = (alarm.change_point_low, alarm.change_point_high)
-        why = attribution.around(change, interval, identity.marks, before, after)
-        if alarm.kind == "speculation_silent":
-            why = attribution.with_reason(why, _why_silent(identity.engine))
+        why = _why(state, row, alarm, before, after)
         event = events.opened(identity.id, identity.key, alarm, cost, why)
         _count_change(state, row, event)
     if alarm.action != "note":
         identity.event = event if event.status == "open" else None
     return event
+
+
+def _why(
+    state: State, row: int, alarm: Alarm, before: windows.Sums, after: windows.Sums
+) -> attribution.Attribution:
+    """Return what else changed around the alarm's change point, as far as it shows by now."""
+    identity = state.identities[row]
+    interval = float(state.ledger["interval"][row])
+    change = (alarm.change_point_low, alarm.change_point_high)
+    why = attribution.around(change, interval, identity.marks, before, after)
+    if alarm.kind == "speculation_silent":
+        why = attribution.with_reason(why, _why_silent(identity.engine))
+    return why
 
 
 def _why_silent(engine: str) -> str:

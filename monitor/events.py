@@ -155,7 +155,7 @@ def noted(stream: str, key: StreamKey, kind: EventKind, at: float, attribution: 
     )
 
 
-def updated(event: Event, alarm: Alarm, cost: Cost) -> Event:
+def updated(event: Event, alarm: Alarm, cost: Cost, attribution: Attribution) -> Event:
     """Return the event as it stands after an alarm about the same trouble grew."""
     return replace(
         event,
@@ -165,6 +165,8 @@ def updated(event: Event, alarm: Alarm, cost: Cost) -> Event:
         after=alarm.after,
         cost=cost,
         positions=alarm.positions,
+        causes=attribution.causes,
+        facts=attribution.facts,
         detector=alarm.detector,
     )
 

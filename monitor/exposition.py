@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -89,13 +89,14 @@ class Layout:
     """Which wanted series a page has, in order, and what stands before each value.
 
     `prefixes` is empty where the next page must be taken apart as well: a line of this one was odd. `starts`
-    are the offsets of the prefixes behind a first line feed, `followers` the beginnings of the lines after.
+    are the offsets of the prefixes behind a first line feed, `followers` the beginnings of the lines after
+    them, both as on the page searched last: numbers grow, and lines that nobody wants come and go.
     """
 
     series: tuple[Series, ...]
     prefixes: tuple[bytes, ...] = ()
-    starts: tuple[int, ...] = ()
-    followers: tuple[bytes, ...] = ()
+    starts: list[int] = field(default_factory=list)
+    followers: list[bytes] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +155,20 @@ def _glance(text: bytes, layout: Layout) -> list[float] | None:
 
 def _reread(text: bytes, wanted: frozenset[str], layout: Layout) -> list[float] | None:
     """Return the values of a page with the remembered lines, None where the page has others."""
-    lines = _pattern(wanted).findall(text)
-    if len(lines) != len(layout.prefixes):
+    matches = list(_pattern(wanted).finditer(text))
+    if len(matches) != len(layout.prefixes):
         return None
     values = []
     try:
-        for line, prefix in zip(lines, layout.prefixes, strict=True):
+        for match, prefix in zip(matches, layout.prefixes, strict=True):
+            line = match.group()
             if not line.startswith(prefix):
                 return None
             values.append(float(line[len(prefix) :]))
     except ValueError:
         return None
+    layout.starts[:] = [match.start() for match in matches]
+    layout.followers[:] = [_beginning(text, match.end()) for match in matches]
     return values
 
 
@@ -207,7 +211,7 @@ def _search(text: bytes, wanted: frozenset[str]) -> Page:
         refuse_unless_exposition(text[1:])
     layout = Layout(tuple(series))
     if lines == len(prefixes) and not problems:
-        layout = Layout(tuple(series), tuple(prefixes), tuple(starts), tuple(followers))
+        layout = Layout(tuple(series), tuple(prefixes), starts, followers)
     return Page(layout, values, tuple(problems))
 
 
@@ -300,11 +304,11 @@ def _number(rest: bytes) -> float:
     if not fields or len(fields) > 2:  # noqa: PLR2004 - value and time stamp
         msg = "expected a value, then at most a time stamp"
         raise ValueError(msg)
-    for field in fields:
+    for each in fields:
         try:
-            float(field)
+            float(each)
         except ValueError:
-            msg = f"expected a number, read {_shown(field)!r}"
+            msg = f"expected a number, read {_shown(each)!r}"
             raise ValueError(msg) from None
     return float(fields[0])
 

@@ -62,6 +62,8 @@ def judge(
     `watch` are the detectors' rows of `counts`, changed in place.
     """
     groups = state.groups
+    if len(groups.of) < fleet.LEAST_REPLICAS:
+        return findings, []
     numbers = groups.of[counts.rows]
     large = np.bincount(groups.of, minlength=len(groups.numbers)) >= fleet.LEAST_REPLICAS
     compared = large[numbers]

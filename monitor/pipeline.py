@@ -7,7 +7,7 @@ events do not depend on the grouping, because no stage lets one row of the array
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -136,9 +136,7 @@ def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> list[_News]:
         for key, _, _, _ in found:
             state.targets[key.target].dropped += key not in state.rows
     return [
-        _News(state.rows[key], at, since, reading)
-        for key, at, since, reading in found
-        if key in state.rows
+        _News(state.rows[key], at, since, reading) for key, at, since, reading in found if key in state.rows
     ]
 
 
@@ -212,8 +210,8 @@ def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation
         ledger["set_back"] = 0.0
     table.put(state.ledger, rows, ledger)
     changed, switched = _recognise(plan, state, news, outcome <= deltas.Outcome.BASE)
-    counts = replace(counts, new_regime=changed[outcome == deltas.Outcome.COUNTED])
-    _note_status(state, news, rows, outcome)
+    counts.new_regime[:] = changed[outcome == deltas.Outcome.COUNTED]
+    _note_status(state, news, rows, now, outcome)
     if len(counts.rows) == 0:
         return None, switched
     sums = table.take(state.sums, counts.rows)
@@ -229,18 +227,23 @@ def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation
 
 
 def _note_status(
-    state: State, news: Sequence[_News], rows: npt.NDArray[np.intp], outcome: npt.NDArray[np.int64]
+    state: State,
+    news: Sequence[_News],
+    rows: npt.NDArray[np.intp],
+    now: readings.Readings,
+    outcome: npt.NDArray[np.int64],
 ) -> None:
     good = (outcome <= deltas.Outcome.BASE) | (outcome == deltas.Outcome.WAITING)
     status = table.take(state.status, rows)
-    at = np.array([each.at for each in news])
-    status["last_at"] = np.where(good, at, status["last_at"])
-    begun = np.fmin(at, np.array([each.since for each in news]))
-    status["first_at"] = np.where(np.isnan(status["first_at"]), begun, status["first_at"])
-    status["speculating"] = np.where(good, [each.reading.speculating for each in news], status["speculating"])
-    status["running"] = np.where(good, [each.reading.running for each in news], status["running"])
-    status["decreases"] += outcome == deltas.Outcome.HELD
-    status["late"] += outcome == deltas.Outcome.LATE
+    np.copyto(status["last_at"], now.at, where=good)
+    first = np.isnan(status["first_at"])
+    if first.any():
+        np.copyto(status["first_at"], np.fmin(now.at, now.since), where=first)
+    np.copyto(status["speculating"], [each.reading.speculating for each in news], where=good)
+    np.copyto(status["running"], now.running, where=good)
+    if not good.all():
+        status["decreases"] += outcome == deltas.Outcome.HELD
+        status["late"] += outcome == deltas.Outcome.LATE
     table.put(state.status, rows, status)
 
 
@@ -250,10 +253,9 @@ def _note_findings(state: State, counts: deltas.Counts, findings: Findings) -> N
         status[name] = getattr(findings, name)
     drafts = counts.values[:, Counter.DRAFTS]
     tokens = counts.values[:, Counter.GENERATION_TOKENS]
-    status["tokens_at"] = np.where(
-        (tokens > 0) | (np.isnan(tokens) & (drafts > 0)), counts.at, status["tokens_at"]
-    )
-    status["drafts_at"] = np.where(drafts > 0, counts.at, status["drafts_at"])
+    drafted = drafts > 0
+    np.copyto(status["tokens_at"], counts.at, where=(tokens > 0) | (np.isnan(tokens) & drafted))
+    np.copyto(status["drafts_at"], counts.at, where=drafted)
     status["violations"] += quality.violations(counts)
     table.put(state.status, counts.rows, status)
     for index in np.flatnonzero(counts.restarted):

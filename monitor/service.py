@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from monitor.notify.notifier import KeptNotices
     from monitor.pipeline import Plan
     from monitor.scrapes import Scrape
+    from monitor.snapshot import Facts
     from monitor.sources.prometheus import Reader
     from monitor.sources.targets import Target
     from monitor.store import Store
@@ -152,7 +153,7 @@ class Service:
         """Remember how the last reload of the configuration went."""
         self._reload = (successful, self._clock() if successful else self._reload[1])
 
-    def _first_facts(self, config: Callable[[], str], *, simulated: bool) -> snapshot.Facts:
+    def _first_facts(self, config: Callable[[], str], *, simulated: bool) -> Facts:
         return snapshot.Facts(
             plan=self._plan,
             state=self._state,

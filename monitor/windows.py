@@ -61,7 +61,7 @@ def add(state: npt.NDArray[np.void], counts: deltas.Counts, lengths: tuple[float
     state["last"] = vectors
     state["total"] += vectors
     state["known"] |= ~unknown
-    state["positions"] = np.where(counts.positions > 0, counts.positions, state["positions"])
+    np.copyto(state["positions"], counts.positions, where=counts.positions > 0)
     state["most_positions"] = np.maximum(state["most_positions"], counts.positions)
     state["num_speculative_tokens"] = counts.num_speculative_tokens
     _expire(state, counts.at, lengths)

@@ -53,13 +53,15 @@ def opened() -> events.Event:
 
 
 def test_an_event_opens_grows_and_closes_under_one_id() -> None:
-    """The id, the change point and what stood before stay; severity, cost and what came after follow the alarm."""
+    """The id, the change point and what stood before stay; severity, cost, causes and what came after follow the alarm."""
     first = opened()
     assert (first.status, first.closed_at) == ("open", None)
     worse = replace(
         alarm("update"), kind="dead_draft", after=Level(1.0, 1.0, 1.1, (), 900.0), raised_at=300.0
     )
-    second = events.updated(first, worse, Cost(0.3, 3.0, 1.0))
+    later = Attribution(("the engine restarted",), (Cause("restart", 1.0, "the engine restarted"),))
+    second = events.updated(first, worse, Cost(0.3, 3.0, 1.0), later)
+    assert (second.facts, second.causes) == (later.facts, later.causes)
     assert (second.id, second.raised_at, second.before) == (first.id, 160.0, first.before)
     assert (second.kind, second.after.mal, second.cost.tpot_ratio) == ("dead_draft", 1.0, 3.0)
     third = events.closed(second, 900.0)

@@ -229,3 +229,11 @@ def test_what_a_glance_overlooks_is_seen_soon() -> None:
     assert len(pages.read(memory, before, {}).readings) == 1
     seen = [len(pages.read(memory, after, {}).readings) for _ in range(pages.GLANCES)]
     assert seen[-1] == 2
+
+
+def test_a_glance_works_again_after_the_lines_have_moved_far() -> None:
+    """Lines that were pushed away by others are looked for once, and are found at a glance from then on."""
+    first = exposition.read(_numbered(4, 1), frozenset({"a"}))
+    moved = b"# HELP x " + b"y" * 4 * exposition.SLACK + b"\n" + _numbered(4, 5)
+    exposition.read(moved, frozenset({"a"}), first.layout, glance=True)
+    assert first.layout.starts == exposition.read(moved, frozenset({"a"})).layout.starts

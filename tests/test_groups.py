@@ -51,7 +51,8 @@ def history(hit: frozenset[int], seed: int = 3) -> tuple[tuple[Scrape, ...], ...
 def seen(ticks: Sequence[Sequence[Scrape]], *, cut: int | None = None) -> list[Event]:
     """The events of a history; the state is saved and restored before tick `cut`."""
     plan = pipeline.Plan()
-    state, found = pipeline.begin(plan), []
+    state = pipeline.begin(plan)
+    found: list[Event] = []
     for number, tick in enumerate(ticks):
         if number == cut:
             state = checkpoint.thaw(plan, checkpoint.freeze(state))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from monitor import assembly, settings, shards
@@ -76,5 +77,8 @@ def test_listed_and_found_targets_are_shared() -> None:
 def test_a_single_monitor_says_nothing() -> None:
     """The metrics are there only where there are shards."""
     assert list(shards.Shard().families()) == []
-    values = {family.name: float(family.columns[0].values[0]) for family in shards.Shard(1, 3).families()}
+    values = {
+        family.name: float(np.asarray(family.columns[0].values)[0])
+        for family in shards.Shard(1, 3).families()
+    }
     assert values == {"specmon_shard_ordinal": 1, "specmon_shard_total": 3}

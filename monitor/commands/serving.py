@@ -108,7 +108,7 @@ class _InForce:
 
     def __init__(self, effective: Settings, finders: Sequence[Provider], taken: set[str]) -> None:
         self.settings = effective
-        self.discovery = discovering.Discovery(finders, taken, effective.discovery.max_targets)
+        self.discovery = discovering.Discovery(finders, taken, _most(effective))
 
     def replace(self, new: Settings) -> None:
         """Go on with these settings, those aside that are read at the start only, which the log names.
@@ -121,12 +121,17 @@ class _InForce:
             log.warning("a restart is needed to take these up", extra={"settings": ",".join(waiting)})
         at_start = {section: getattr(self.settings, section) for section in READ_AT_START}
         self.settings = new.model_copy(update=at_start)
-        self.discovery.replace(finders, {target.label for target in new.targets}, new.discovery.max_targets)
+        self.discovery.replace(finders, {target.label for target in new.targets}, _most(new))
 
     def apply(self, running: service.Service) -> None:
         """Have the service watch the targets that are listed and those that are found."""
         found = self.discovery.targets
         running.replace(assembly.plan(self.settings, found), assembly.scrape_targets(self.settings, found))
+
+
+def _most(effective: Settings) -> int:
+    """Return how many targets may be found: each shard finds all of them and watches its share."""
+    return effective.discovery.max_targets * effective.shards.total
 
 
 def _waiting(old: Settings, new: Settings) -> list[str]:

@@ -52,7 +52,7 @@ def _go_on(case: Case) -> list[Alarm]:
     """Close the open trouble or make it worse, if there is reason to."""
     trouble, seen, row = case.state["trouble"], case.seen, case.row
     kind = int(trouble["kind"][row])
-    awake = kind == troubles.SILENT and case.trials.drafts[row] > 0.0
+    awake = kind == troubles.SILENT and case.trials.proposed[row] > 0.0
     if seen.over[row] or awake or _turned(case) or (kind == troubles.DEAD and seen.alive[row] >= 1.0):
         alarm = said(case, "close")
         _close(case)

@@ -2,6 +2,11 @@
 
 Position j was tried as often as position j-1 was accepted (position 0: once a draft). Conditional
 acceptances are what a change of k leaves comparable, so everything downstream is told in them.
+
+What the counts are worth depends on how the engine counts. Drafts that are counted at each step are a sample
+of all requests at hand. Drafts credited when a request ends come in lumps, and thousands of one request are
+its text said again and again: a request is worth `estimates.DRAFTS_PER_REQUEST` at most. A gauge's mean
+is worth the few drafts that `implied` gave it.
 """
 
 from __future__ import annotations
@@ -11,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from monitor import estimates
 from monitor.detectors import base
-from monitor.engines.base import Counter
+from monitor.engines.base import Counter, Evidence
 
 if TYPE_CHECKING:
     from monitor.deltas import Counts
@@ -32,36 +38,35 @@ _INDEX = np.arange(base.POSITIONS)
 class Trials:
     """What was tried and accepted in the B intervals from `began_at` to `at`.
 
-    sums [B, 18]: columns as in `base`; drafts, accepted [B]; drafted [B]: how many positions the drafts
+    sums [B, 18]: columns as in `base`; drafts, accepted [B], in drafts of what the counts are worth; proposed
+    [B]: the drafts that were counted, NaN where they were not; drafted [B]: how many positions the drafts
     really had; single [B]: only the mean is known, and position 0 stands for every position (as if draft
-    lengths were geometric). seconds [B]: the interval, 0 where its begin is unknown.
+    lengths were geometric).
     """
 
     at: Floats
     began_at: Floats
     drafts: Floats
     accepted: Floats
+    proposed: Floats
     sums: Floats
     drafted: Floats
     single: Bools
 
 
 def from_counts(counts: Counts) -> Trials:
-    """Return the trials of each interval; unknown counts are no trials."""
-    drafts = np.fmax(counts.values[:, Counter.DRAFTS], 0.0)
-    accepted = np.fmax(counts.values[:, Counter.ACCEPTED_TOKENS], 0.0) * (drafts > 0.0)
+    """Return the trials of each interval; where drafts or what became of them are unknown, there are none."""
+    proposed = counts.values[:, Counter.DRAFTS]
+    accepted = counts.values[:, Counter.ACCEPTED_TOKENS]
+    counted = np.where((proposed > 0.0) & ~np.isnan(accepted), proposed, 0.0)
+    drafts = worth(counts, counted)
+    weight = drafts / np.maximum(counted, 1e-9)
+    accepted = np.where(counted > 0.0, accepted, 0.0) * weight
     single = counts.positions == 0
-    drafted = _drafted(counts, drafts)
-    by_position = counts.accepted
-    last = base.POSITIONS - 1
-    width = min(by_position.shape[1], last)
+    drafted = _drafted(counts, counted)
     sums = np.zeros((len(drafts), base.NUM_SUMS))
+    _put_positions(sums, counts.accepted * weight[:, None])
     sums[:, 0] = drafts
-    sums[:, 1 : max(width, 1)] = by_position[:, : max(width - 1, 0)]
-    sums[:, base.POSITIONS : base.POSITIONS + width] = by_position[:, :width]
-    if by_position.shape[1] > last:
-        sums[:, last] = by_position[:, last - 1 : -1].sum(1)
-        sums[:, base.POSITIONS + last] = by_position[:, last:].sum(1)
     known = drafted[:, None] > _INDEX
     sums[:, base.TRIALS] *= known
     sums[:, base.SUCCESSES] *= known
@@ -71,7 +76,32 @@ def from_counts(counts: Counts) -> Trials:
     sums[:, base.DRAFTS] = drafts
     sums[:, base.ACCEPTED] = accepted
     began = counts.at - np.fmax(counts.seconds, 0.0)
-    return Trials(counts.at, began, drafts, accepted, sums, drafted, single)
+    return Trials(counts.at, began, drafts, accepted, proposed, sums, drafted, single)
+
+
+def worth(counts: Counts, drafts: Floats) -> Floats:
+    """Return as how many drafts [B] the `drafts` of each interval count.
+
+    Credited at the end of requests, they count for no more than the requests that ended; where the page
+    does not say how many these were, all that came in one interval is one lump.
+    """
+    lumps = counts.evidence == Evidence.REQUEST_END
+    if not lumps.any():
+        return drafts
+    requests = np.fmax(counts.values[:, Counter.FINISHED_REQUESTS], 1.0)
+    result: Floats = np.where(lumps, np.minimum(drafts, estimates.DRAFTS_PER_REQUEST * requests), drafts)
+    return result
+
+
+def _put_positions(sums: Floats, accepted: Floats) -> None:
+    """Write accepted tokens per position [B, P] as successes there and as trials of the next position."""
+    last = base.POSITIONS - 1
+    width = min(accepted.shape[1], last)
+    sums[:, 1 : max(width, 1)] = accepted[:, : max(width - 1, 0)]
+    sums[:, base.POSITIONS : base.POSITIONS + width] = accepted[:, :width]
+    if accepted.shape[1] > last:
+        sums[:, last] = accepted[:, last - 1 : -1].sum(1)
+        sums[:, base.POSITIONS + last] = accepted[:, last:].sum(1)
 
 
 def _drafted(counts: Counts, drafts: Floats) -> Floats:

@@ -120,12 +120,13 @@ def silence(plan: base.Plan, state: State, trials: Trials, tokens: Floats) -> Fl
     """Return the score [B] that speculation went silent: tokens flow, nothing is drafted any more."""
     state["drafted_before"] += trials.drafts
     flowing = tokens > 0.0
-    still = flowing & (trials.drafts <= 0.0)
-    still &= state["drafted_before"] > 0.0
+    none = trials.proposed <= 0.0
+    still = flowing & none & (state["drafted_before"] > 0.0)
     if not still.any() and np.isnan(state["silent_since"]).all():
         return np.zeros(len(tokens))
     since = np.where(np.isnan(state["silent_since"]), trials.began_at, state["silent_since"])
-    quiet = (trials.drafts <= 0.0) & ~flowing
+    # drafts that are unknown say neither that there were some nor that there were none
+    quiet = (none & ~flowing) | np.isnan(trials.proposed)
     state["silent_since"] = np.where(still, since, np.where(quiet, state["silent_since"], np.nan))
     result: Floats = still * (trials.at - since) / plan.silent_seconds
     return result

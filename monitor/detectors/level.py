@@ -152,7 +152,7 @@ def step(plan: base.Plan, state: State, bucket: Bucket, on: Bools, learning: Boo
     share = base.bucket_share(bucket.variance[:, 0], bucket.score[:, 0])
     cap = np.sqrt(2.0 * limit.min(1) * share) + 0.02
     _candidates(state, base.clip(surprise / sigma, -cap, cap), root * sigma, bucket.began_at, settled)
-    pull, power = state["pull"], np.maximum(state["power"], 1e-9)
+    pull, power = state["pull"].astype(np.float64), np.maximum(state["power"].astype(np.float64), 1e-9)
     band = DEAD_BAND * (1.0 + 3.0 * np.exp(-bucket.age / SETTLING_SECONDS))
     beyond = np.maximum(np.abs(pull) - band[:, None] * power, 0.0) * (state["age"] >= 0)
     evidence = beyond * beyond / (2.0 * power)
@@ -186,7 +186,8 @@ def _candidates(state: State, surprise: Floats, scale: Floats, began_at: Floats,
     epoch = np.where(state["epoch"] > 0.0, state["epoch"], began_at)
     state["age"], state["epoch"] = age, epoch
     state["born_at"] = np.where(new, (began_at - epoch)[:, None], state["born_at"])
-    signature = np.take_along_axis(state["signature"], _GRID_OF_AGE[age], 1) / scale[:, None]
+    row = np.arange(len(age))[:, None]
+    signature = state["signature"][row, _GRID_OF_AGE[age]] / scale[:, None]
     signature *= age >= 0
     kept = age > 0
     state["pull"] = state["pull"] * kept + signature * surprise[:, None]

@@ -103,7 +103,9 @@ class Discovery(Section):
         30.0, ge=1, description="Time from one look at files, URLs and names to the next; pods are watched."
     )
     max_targets: WholeNumber = Field(
-        5000, ge=1, description="Most targets that are watched; what is found beyond is counted and left out."
+        5000,
+        ge=1,
+        description="Most targets that are watched, per shard; what is found beyond is counted and left out.",
     )
     forget_after: Duration = Field(
         86_400.0, ge=600, description="Time after which the baseline of a target that is gone is forgotten."

@@ -145,8 +145,10 @@ class Reader:
         while start <= end:
             times = _times(start, min(end, start + (self._steps() - 1) * step), step)
             found = await self._ask(api, times)
-            for at, batch in zip(times, self._pages.scrapes(found, times), strict=True):
-                yield batch
+            batches = self._pages.scrapes(found, times)
+            for at in times:
+                # Beside the event loop: the pages of thousands of engines take a while to write.
+                yield await asyncio.to_thread(next, batches)
                 self._last = at
             start = round(times[-1] + step, _EXACT)
 

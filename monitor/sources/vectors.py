@@ -35,6 +35,7 @@ ADDED = (
 )
 EXPORTED = "exported_"
 LINGER_SECONDS = 600.0  # a target without series is missed for so long, and then it is gone
+# The reason is what it usually is for Prometheus; a page that was read and is none is another matter.
 _ABSENT = "no series of it at this time: Prometheus could not scrape it, or it is gone"
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
@@ -68,7 +69,8 @@ class Pages:
 
     `target_labels` are those whose values name a target, none: namespace/pod, else instance. `wanted` says
     which names are ours to watch. Of two scrapes of one name, as a highly available pair of Prometheus makes
-    them, the one that was read before is read on; `ambiguous` counts the names that have several.
+    them, the one that was read before is read on; `ambiguous` counts the names that have several. `targets` are the
+    names of those there are, those included that are missed.
     """
 
     def __init__(
@@ -81,11 +83,7 @@ class Pages:
         self._seen: dict[str, float] = {}
         self._warned: set[str] = set()
         self.ambiguous = 0
-
-    @property
-    def targets(self) -> Sequence[str]:
-        """The names of the targets there are, those included that are missed."""
-        return tuple(self._seen)
+        self.targets: tuple[str, ...] = ()
 
     def scrapes(self, found: Sequence[Series], times: Sequence[float]) -> Iterator[list[Scrape]]:
         """Yield, for each time in order, the scrapes of the targets: pages, and failures of those missed."""
@@ -125,8 +123,9 @@ class Pages:
         for target in [name for name, seen in self._seen.items() if at - seen > LINGER_SECONDS]:
             del self._seen[target]
             self._origins.pop(target, None)
-        missed = [name for name in self._seen if name not in bodies]
-        return [*pages, *(Scrape(name, at, failure=Failure("empty", _ABSENT)) for name in missed)]
+        self.targets = tuple(self._seen)
+        missed = [name for name in self.targets if name not in bodies]
+        return [*pages, *(Scrape(name, at, failure=Failure("connection", _ABSENT)) for name in missed)]
 
     def _chosen(self, target: str, several: Mapping[_Origin, bytes]) -> bytes:
         origin = self._origins.get(target)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alerts import generate, sources
-from monitor import metrics, notify, selfmetrics, store, textformat
+from monitor import metrics, notify, selfmetrics, shards, store, textformat
+from monitor.sources import prometheus, queries
 from tests.alerts import tools
 from tests.metric_tables import stream_table
 
@@ -46,7 +47,7 @@ def exported() -> set[str]:
         # Names do not depend on values, and an unknown value would hide its name.
         *(
             textformat.single(family.name, family.kind, family.help, 1.0)
-            for family in store.Store("").families()
+            for family in (*store.Store("").families(), *reader().families(), *shards.Shard(0, 2).families())
         ),
     ]
     process = selfmetrics.process_text(selfmetrics.registry(), openmetrics=False)
@@ -57,6 +58,11 @@ def notifier() -> notify.Notifier:
     """Return a notifier with one receiver, to which nothing was sent."""
     receiver = notify.Receiver("alertmanager", "am", "http://am.example")
     return notify.Notifier(notify.Plan((receiver,)), clock=lambda: 0.0)
+
+
+def reader() -> prometheus.Reader:
+    """Return a reader of a query API that has asked nothing."""
+    return prometheus.Reader(prometheus.Wanted(queries.Server("http://prometheus.example")), lambda: 0.0)
 
 
 def of_engines() -> set[str]:

@@ -12,10 +12,11 @@ import subprocess
 import sys
 import urllib.request
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
-from monitor import settings
+from monitor import settings, shards
 from monitor.settings.fields import host_and_port
 from tests.deploy import manifests
 
@@ -72,6 +73,43 @@ def test_the_fleet_that_finds_pods_reads_its_settings(tmp_path: Path) -> None:
     (policy,) = manifests.of_kind(objects, "NetworkPolicy")
     ports = [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
     assert ports == [53, 53, int(pods.port), 443, 6443]
+
+
+def test_the_shards_read_their_settings(tmp_path: Path) -> None:
+    """There are as many pods as shards, each knows its number by its name, and each has a volume of its own."""
+    objects = manifests.overlay("fleet-shards")
+    found = _settings(objects, tmp_path)
+    workload = manifests.workload(objects)
+    total = found.shards.total
+    assert (workload["kind"], workload["spec"]["replicas"]) == ("StatefulSet", total)
+    told = [shards.told(found.shards.ordinal, total, f"specmon-{index}") for index in range(total)]
+    assert told == [shards.Shard(index, total) for index in range(total)]
+    (claim,) = workload["spec"]["volumeClaimTemplates"]
+    mounts = {
+        each["name"]: each["mountPath"]
+        for each in manifests.specmon(manifests.pod_spec(objects))["volumeMounts"]
+    }
+    assert found.store.path.startswith(mounts[claim["metadata"]["name"]])
+    assert not manifests.of_kind(objects, "PersistentVolumeClaim", "Deployment")
+    (service,) = manifests.of_kind(objects, "Service")
+    assert (workload["spec"]["serviceName"], service["spec"]["clusterIP"]) == (
+        service["metadata"]["name"],
+        "None",
+    )
+
+
+def test_the_fleet_on_prometheus_reads_its_settings(tmp_path: Path) -> None:
+    """It scrapes nothing, and its network policy lets it reach the query API and not the engines."""
+    objects = manifests.overlay("on-prometheus")
+    found = _settings(objects, tmp_path)
+    assert (found.targets, found.discovery.configured) == ((), False)
+    url = urlsplit(found.prometheus.url)
+    (policy,) = manifests.of_kind(objects, "NetworkPolicy")
+    names, api = policy["spec"]["egress"]
+    assert {port["port"] for port in names["ports"]} == {53}
+    assert [port["port"] for port in api["ports"]] == [url.port]
+    (peer,) = api["to"]
+    assert (url.hostname or "").split(".")[1] in peer["namespaceSelector"]["matchLabels"].values()
 
 
 @pytest.mark.parametrize("name", manifests.OVERLAYS)
@@ -155,7 +193,7 @@ def _running(objects: list[manifests.Manifest], folder: Path) -> Iterator[tuple[
         process.communicate()
 
 
-@pytest.mark.parametrize("name", ["sidecar-deployment", "fleet"])
+@pytest.mark.parametrize("name", ["sidecar-deployment", "fleet", "on-prometheus"])
 def test_probes_are_answered(name: str, tmp_path: Path) -> None:
     """With no engine there yet, the monitor of the pod answers its probes, serves metrics and ends in time."""
     objects = manifests.overlay(name)

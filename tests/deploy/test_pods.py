@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ENGINE = ("examples/vllm-deployment", "examples/vllm-statefulset")
 UID = 65532
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
-DISCOVERING = "fleet-kubernetes"
+DISCOVERING = ("fleet-kubernetes", "fleet-shards")
 # The volume types that the restricted profile of the Pod Security Standards allows.
 ALLOWED_VOLUMES = {
     "configMap",
@@ -123,7 +123,7 @@ def test_a_sidecar_cannot_get_the_pod_evicted(name: str) -> None:
     assert state["emptyDir"]["sizeLimit"].endswith("Gi")
 
 
-@pytest.mark.parametrize("name", [name for name in manifests.OVERLAYS if name != DISCOVERING])
+@pytest.mark.parametrize("name", [name for name in manifests.OVERLAYS if name not in DISCOVERING])
 def test_no_access_to_the_api(name: str) -> None:
     """No role is given, and the monitor's container gets no token of a service account."""
     objects = manifests.overlay(name)
@@ -133,9 +133,10 @@ def test_no_access_to_the_api(name: str) -> None:
     assert pod.get("automountServiceAccountToken") is False or TOKEN_PATH in mounts
 
 
-def test_discovery_may_read_pods_and_nothing_else() -> None:
+@pytest.mark.parametrize("name", DISCOVERING)
+def test_discovery_may_read_pods_and_nothing_else(name: str) -> None:
     """Where the monitor finds pods, its account may get, list and watch them in the engines' namespace only."""
-    objects = manifests.overlay(DISCOVERING)
+    objects = manifests.overlay(name)
     assert not manifests.of_kind(objects, "ClusterRole", "ClusterRoleBinding")
     (role,) = manifests.of_kind(objects, "Role")
     (binding,) = manifests.of_kind(objects, "RoleBinding")

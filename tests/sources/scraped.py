@@ -62,7 +62,7 @@ def prometheus(folder: Path, pages: Sequence[Scrape], added: Mapping[str, str]) 
 def victoria_metrics(folder: Path, pages: Sequence[Scrape], added: Mapping[str, str]) -> Iterator[Server]:
     """Run a real VictoriaMetrics that holds these pages."""
     program = tools.program_or_skip("victoria-metrics")
-    port = servers._free_port()  # noqa: SLF001 - of the same house
+    port = servers._free_port()
     flags = [f"-httpListenAddr=127.0.0.1:{port}", f"-storageDataPath={folder}", "-search.latencyOffset=0s"]
     flags += ["-maxLabelsPerTimeseries=60"]  # vLLM's cache_config_info has more than the default
     process = subprocess.Popen([program, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -127,7 +127,7 @@ async def test_what_prometheus_sees_is_what_is_judged(tmp_path: Path) -> None:
             await until(lambda: one.snapshot().streams()[0].num_speculative_tokens == 2)
             assert value(one, "specmon_data_quality_violations") == 0
             engine.down = True
-            await until(lambda: only(one).error_reason == "empty")
+            await until(lambda: only(one).error_reason == "connection")
             assert not only(one).up
             engine.down = False
             await until(lambda: only(one).up)

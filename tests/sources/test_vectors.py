@@ -64,7 +64,7 @@ def test_values_are_escaped() -> None:
 )
 def test_names(labels: dict[str, str], target_labels: tuple[str, ...], name: str) -> None:
     """A target is called by the labels that the settings say, else by pod, else by instance."""
-    assert list(made([series(**labels)], *target_labels)) == [name]
+    assert list(made([vectors.Series({"__name__": DRAFTS, **labels}, {1.0: "1"})], *target_labels)) == [name]
 
 
 def test_a_series_without_any_such_label_is_nobody_s() -> None:
