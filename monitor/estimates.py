@@ -178,8 +178,7 @@ def _interval(
         np.isnan(accepted[:, 0]), shifted * (1.0 + shifted), second_moment - np.nan_to_num(per_draft) ** 2
     )
     counting = np.maximum(spread, shifted * (1.0 - np.minimum(shifted, 0.5))) / (drafts + 4.0)
-    requests = counters[:, Counter.FIRST_TOKENS]
-    requests = np.maximum(np.where(np.isnan(requests), drafts / DRAFTS_PER_REQUEST, requests), 1.0)
+    requests = _requests(sums, counters)
     prior = counting + (REQUEST_SPREAD * shifted) ** 2 / requests
     squares = (
         sums.vectors[:, windows.ACCEPTED_SQUARED]
@@ -197,12 +196,26 @@ def _interval(
     return low, 1.0 + np.maximum(np.minimum(shifted + half, ceiling), per_draft)
 
 
+def _requests(sums: windows.Sums, counters: Floats) -> Floats:
+    """Return of how many requests [N] the drafts are, at least 1; as few as it may be where nobody counts them.
+
+    Drafts that are credited at the end of requests are those of the ones that ended; where these are not
+    counted either, each interval that had any is of one.
+    """
+    drafts, finished = counters[:, Counter.DRAFTS], counters[:, Counter.FINISHED_REQUESTS]
+    begun = counters[:, Counter.FIRST_TOKENS]
+    live = np.where(np.isnan(begun), drafts / DRAFTS_PER_REQUEST, begun)
+    lumps = np.where(np.isnan(finished), sums.vectors[:, windows.INTERVALS], finished)
+    return np.maximum(np.where(sums.at_request_end, lumps, live), 1.0)
+
+
 def _intervals_per_request(sums: windows.Sums, counters: Floats, requests: Floats) -> Floats:
     """Return how many intervals tell what one would if requests did not span them, at least 1.
 
-    A request of random length that spans n intervals on the average makes 2n - 1 of them tell the same.
+    A request of random length that spans n intervals on the average makes 2n - 1 of them tell the same. What
+    is credited at its end spans none.
     """
-    seconds = np.nan_to_num(counters[:, Counter.DECODE_SECONDS]) / requests
+    seconds = np.nan_to_num(counters[:, Counter.DECODE_SECONDS]) / requests * ~sums.at_request_end
     interval = sums.vectors[:, windows.SECONDS] / np.maximum(sums.vectors[:, windows.INTERVALS], 1.0)
     spanned = np.minimum(seconds / np.maximum(interval, 1e-3), MOST_INTERVALS_SPANNED)
     return np.maximum(1.0 + spanned, 2.0 * spanned)

@@ -112,4 +112,4 @@ def as_sums(buckets: Sequence[Bucket]) -> windows.Sums:
             vectors[row, windows.COUNTERS.start + counter] = value if known[row, counter] else 0.0
         vectors[row, windows.POSITIONS.start :][: len(bucket.accepted)] = bucket.accepted
     positions = np.array([len(bucket.accepted) for bucket in buckets], np.int64)
-    return windows.Sums(vectors, known, positions, positions)
+    return windows.Sums(vectors, known, positions, positions, np.zeros(len(buckets), bool))

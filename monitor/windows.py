@@ -7,7 +7,7 @@ one begun: it costs the same whatever the scrape interval.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,12 +29,16 @@ SLOTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Sums over one window: `vectors` [N, V]; `known` [N, C] where the stream's pages have the counter."""
+    """Sums over one window: `vectors` [N, V]; `known` [N, C] where the stream's pages have the counter.
+
+    `at_request_end` [N]: the engine credits what it counted of a request when the request ends.
+    """
 
     vectors: Floats
     known: npt.NDArray[np.bool_]
     positions: npt.NDArray[np.int64]
     num_speculative_tokens: npt.NDArray[np.int64]
+    at_request_end: npt.NDArray[np.bool_]
 
 
 def dtype(num_windows: int, num_positions: int) -> np.dtype[np.void]:
@@ -50,6 +54,7 @@ def dtype(num_windows: int, num_positions: int) -> np.dtype[np.void]:
             ("positions", "i8"),
             ("most_positions", "i8"),
             ("num_speculative_tokens", "i8"),
+            ("at_request_end", "?"),
         ],
     )
 
@@ -64,6 +69,10 @@ def add(state: npt.NDArray[np.void], counts: deltas.Counts, lengths: tuple[float
     np.copyto(state["positions"], counts.positions, where=counts.positions > 0)
     state["most_positions"] = np.maximum(state["most_positions"], counts.positions)
     state["num_speculative_tokens"] = counts.num_speculative_tokens
+    at_request_end = counts.evidence == base.Evidence.REQUEST_END
+    state["at_request_end"] = np.where(
+        counts.evidence == base.Evidence.NONE, state["at_request_end"], at_request_end
+    )
     _expire(state, counts.at, lengths)
     slots = state["slots"]
     rows = np.arange(len(slots))[:, None]
@@ -87,11 +96,12 @@ def last(state: npt.NDArray[np.void]) -> Sums:
 
 def total(state: npt.NDArray[np.void]) -> Sums:
     """Return the sums of everything counted, with every position that was ever reported."""
-    return Sums(state["total"], state["known"], state["most_positions"], state["num_speculative_tokens"])
+    return replace(_sums(state, state["total"]), positions=state["most_positions"])
 
 
 def _sums(state: npt.NDArray[np.void], vectors: Floats) -> Sums:
-    return Sums(vectors, state["known"], state["positions"], state["num_speculative_tokens"])
+    names = ("known", "positions", "num_speculative_tokens", "at_request_end")
+    return Sums(vectors, *(state[name] for name in names))
 
 
 def _vectors(counts: deltas.Counts, unknown: npt.NDArray[np.bool_]) -> Floats:

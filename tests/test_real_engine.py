@@ -15,7 +15,7 @@ import aiohttp
 import numpy as np
 import pytest
 
-from monitor import engines, estimates, pipeline, windows
+from monitor import engines, estimates, events, pipeline, windows
 from monitor.sources import http, targets
 from tests import real_engine
 
@@ -40,6 +40,7 @@ WORSE = (0.5, 0.2, 0.08, 0.03)
 DEAD = (0.004, 0.0, 0.0, 0.0)
 WARM_ROUNDS = 90
 SOON_ROUNDS = 30
+VERDICT_ROUNDS = 40
 
 
 class Watch:
@@ -119,23 +120,30 @@ async def test_the_dialled_in_acceptance_is_read(model: Path) -> None:
 
 
 async def test_a_release_with_worse_acceptance_is_told(model: Path) -> None:
-    """Another model behind the same name accepts less: a new regime, both levels, and the model as the cause."""
+    """Another model behind the same name accepts less: a new regime, both levels, the cause, and a verdict."""
     port = real_engine.free_port()
     watch = Watch(port)
     with real_engine.serving(model, GOOD, port):
         await watch.rounds(WARM_ROUNDS)
     assert watch.kinds() == []
+    good = watch.totals().mal[0]
+    assert watch.state.status["baseline_mal"][0] == pytest.approx(good, abs=0.1)
     release = model.with_name("release-2.gguf")
     shutil.copyfile(model, release)
     with real_engine.serving(release, WORSE, port):
         await watch.rounds(SOON_ROUNDS, "drop", "collapse")
         event = watch.events[-1]
-        await watch.rounds(10)
+        await watch.rounds(VERDICT_ROUNDS, "regime_change")
     assert watch.state.identities[0].regimes == 2
-    assert event.before.mal == pytest.approx(mal(GOOD), abs=0.1)
+    assert event.before.mal == pytest.approx(good, abs=0.15)
     assert event.after.mal < event.before.mal_low - 0.3
     assert event.causes[0].cause == "target_model"
     assert watch.lately().mal[0] == pytest.approx(mal(WORSE), abs=0.1)
+    note = watch.events[-1]
+    verdict = events.verdict(note.before, note.after)
+    assert (note.kind, note.severity, note.status) == ("regime_change", "info", "closed")
+    assert verdict is not None
+    assert (verdict.outcome, verdict.confidence >= 0.99) == ("worse", True)
 
 
 async def test_a_draft_that_dies_is_a_collapse(model: Path) -> None:

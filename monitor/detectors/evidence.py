@@ -5,8 +5,9 @@ acceptances are what a change of k leaves comparable, so everything downstream i
 
 What the counts are worth depends on how the engine counts. Drafts that are counted at each step are a sample
 of all requests at hand. Drafts credited when a request ends come in lumps, and thousands of one request are
-its text said again and again: a request is worth `estimates.DRAFTS_PER_REQUEST` at most. A gauge's mean
-is worth the few drafts that `implied` gave it.
+its text said again and again: an interval is worth no more than the requests that ended in it (`worth`) and,
+once the stream has shown how lumps of its usual size scatter, no more than one of these (`gather`). A gauge's
+mean is worth the few drafts that `implied` gave it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ STALE_SECONDS = 3600.0
 WHOLE_LENGTH = 0.1
 FULLY_DRAFTED = 0.9
 
-DTYPE = np.dtype([("sums", "f8", base.NUM_SUMS), ("began_at", "f8")])
+LUMP_MEMORY = 16.0
+LARGEST_LUMP = 4.0
+
+DTYPE = np.dtype([("sums", "f8", base.NUM_SUMS), ("began_at", "f8"), ("usual_lump", "f8")])
 _INDEX = np.arange(base.POSITIONS)
 
 
@@ -38,10 +42,10 @@ _INDEX = np.arange(base.POSITIONS)
 class Trials:
     """What was tried and accepted in the B intervals from `began_at` to `at`.
 
-    sums [B, 18]: columns as in `base`; drafts, accepted [B], in drafts of what the counts are worth; proposed
-    [B]: the drafts that were counted, NaN where they were not; drafted [B]: how many positions the drafts
-    really had; single [B]: only the mean is known, and position 0 stands for every position (as if draft
-    lengths were geometric).
+    sums [B, 18]: columns as in `base`; drafts, accepted [B], in drafts of what the counts are worth;
+    proposed [B]: the drafts that were counted, NaN where they were not; lump [B]: credited at the end of
+    requests; drafted [B]: how many positions the drafts really had; single [B]: only the mean is known,
+    and position 0 stands for every position (as if draft lengths were geometric).
     """
 
     at: Floats
@@ -49,6 +53,7 @@ class Trials:
     drafts: Floats
     accepted: Floats
     proposed: Floats
+    lump: Bools
     sums: Floats
     drafted: Floats
     single: Bools
@@ -59,7 +64,8 @@ def from_counts(counts: Counts) -> Trials:
     proposed = counts.values[:, Counter.DRAFTS]
     accepted = counts.values[:, Counter.ACCEPTED_TOKENS]
     counted = np.where((proposed > 0.0) & ~np.isnan(accepted), proposed, 0.0)
-    drafts = worth(counts, counted)
+    lump = counts.evidence == Evidence.REQUEST_END
+    drafts = worth(counts, counted, lump)
     weight = drafts / np.maximum(counted, 1e-9)
     accepted = np.where(counted > 0.0, accepted, 0.0) * weight
     single = counts.positions == 0
@@ -76,20 +82,22 @@ def from_counts(counts: Counts) -> Trials:
     sums[:, base.DRAFTS] = drafts
     sums[:, base.ACCEPTED] = accepted
     began = counts.at - np.fmax(counts.seconds, 0.0)
-    return Trials(counts.at, began, drafts, accepted, proposed, sums, drafted, single)
+    return Trials(counts.at, began, drafts, accepted, proposed, lump, sums, drafted, single)
 
 
-def worth(counts: Counts, drafts: Floats) -> Floats:
+def worth(counts: Counts, drafts: Floats, lump: Bools) -> Floats:
     """Return as how many drafts [B] the `drafts` of each interval count.
 
-    Credited at the end of requests, they count for no more than the requests that ended; where the page
-    does not say how many these were, all that came in one interval is one lump.
+    Credited at the end of requests, they count for no more than the requests that ended. Where the page does
+    not say how many these were, it was at least one, at most one per `DRAFTS_PER_REQUEST`, and the geometric
+    mean of both is taken: a lump ten times as large is not ten times the evidence.
     """
-    lumps = counts.evidence == Evidence.REQUEST_END
-    if not lumps.any():
+    if not lump.any():
         return drafts
-    requests = np.fmax(counts.values[:, Counter.FINISHED_REQUESTS], 1.0)
-    result: Floats = np.where(lumps, np.minimum(drafts, estimates.DRAFTS_PER_REQUEST * requests), drafts)
+    finished = counts.values[:, Counter.FINISHED_REQUESTS]
+    likely = np.sqrt(drafts / estimates.DRAFTS_PER_REQUEST)
+    requests = np.maximum(np.where(np.isnan(finished), likely, finished), 1.0)
+    result: Floats = np.where(lump, np.minimum(drafts, estimates.DRAFTS_PER_REQUEST * requests), drafts)
     return result
 
 
@@ -130,10 +138,24 @@ def gather(bucket: State, trials: Trials) -> Bools:
     start = has & ((sums[:, base.DRAFTS] <= 0.0) | (trials.at - began > STALE_SECONDS))
     began = np.where(start, trials.began_at, began)
     sums *= ~start[:, None]
-    sums += trials.sums
+    sums += trials.sums if not trials.lump.any() else trials.sums * _against_usual(bucket, trials)[:, None]
     bucket["began_at"] = began
     full: Bools = has & (sums[:, base.DRAFTS] >= BUCKET_DRAFTS) & (trials.at - began >= BUCKET_SECONDS)
     return full
+
+
+def _against_usual(bucket: State, trials: Trials) -> Floats:
+    """Return by how much more [B] the drafts count where lumps of their size are usual, and learn what is.
+
+    How such lumps scatter is learnt from the stream: a usual one counts in full, a larger one as a usual one.
+    """
+    lump = trials.lump & (trials.drafts > 0.0)
+    usual = np.where(bucket["usual_lump"] > 0.0, bucket["usual_lump"], trials.drafts)
+    size = np.where(lump, trials.proposed, 0.0)
+    change = (np.minimum(size, LARGEST_LUMP * usual) - usual) / LUMP_MEMORY
+    bucket["usual_lump"] = np.where(lump, usual + change, bucket["usual_lump"])
+    counted = np.maximum(np.minimum(size, usual), trials.drafts)
+    return np.where(lump, counted / np.maximum(trials.drafts, 1e-9), 1.0)
 
 
 def empty(bucket: State, full: Bools) -> None:

@@ -24,6 +24,7 @@ QUARANTINE_SHARE = 0.3
 LONGEST_QUARANTINE_SECONDS = 4500.0
 START_DRAFTS = 500.0
 KNOWN_TRIALS = 300.0
+SAME_LENGTH = 0.7  # of the positions that were ever drafted, where drafts only end early now and then
 LOWEST, HIGHEST = 0.004, 0.996
 
 DTYPE = np.dtype(
@@ -82,8 +83,12 @@ def derive(state: State) -> None:
     found = scores.against(sums, rate, known(state))
     state["rate"] = rate
     state["information"] = found.information
-    mal = 1.0 + expected_accepted(rate, state["drafted"], state["single"] > 0.0)
-    state["mal"] = np.where(sums[:, base.DRAFTS] > 0.0, mal, np.nan)
+    drafts = sums[:, base.DRAFTS]
+    promised = expected_accepted(rate, state["drafted"], state["single"] > 0.0)
+    measured = sums[:, base.ACCEPTED] / np.maximum(drafts, 1.0)
+    # drafts of mixed lengths are as they were; an engine that adapts k now drafts fewer positions than before
+    same = state["drafted"] >= SAME_LENGTH * (trials > 0.0).sum(1)
+    state["mal"] = np.where(drafts > 0.0, 1.0 + np.where(same, measured, promised), np.nan)
 
 
 def add(state: State, bucket: State, trials: Trials, rows: base.Indices, weight: Floats, calm: Bools) -> None:

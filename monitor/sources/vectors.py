@@ -69,8 +69,8 @@ class Pages:
 
     `target_labels` are those whose values name a target, none: namespace/pod, else instance. `wanted` says
     which names are ours to watch. Of two scrapes of one name, as a highly available pair of Prometheus makes
-    them, the one that was read before is read on; `ambiguous` counts the names that have several. `targets` are the
-    names of those there are, those included that are missed.
+    them, the one that was read before is read on; `ambiguous` counts the names that have several. `targets`
+    are the names of those there are, those included that are missed.
     """
 
     def __init__(
@@ -164,5 +164,5 @@ class Pages:
 
 
 def _counts(name: str) -> bool:
-    """Return whether a series makes a target; VictoriaMetrics may have cut the labels of one with very many."""
+    """Return whether a series makes a target; where one has very many labels, some may have been cut off."""
     return name != promql.COMMON and not name.endswith("_info")
