@@ -197,7 +197,7 @@ def _interval(
 
 
 def _requests(sums: windows.Sums, counters: Floats) -> Floats:
-    """Return of how many requests [N] the drafts are, at least 1; as few as it may be where nobody counts them.
+    """Return of how many requests [N] the drafts are, at least 1, and no more than are known of.
 
     Drafts that are credited at the end of requests are those of the ones that ended; where these are not
     counted either, each interval that had any is of one.

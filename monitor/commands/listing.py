@@ -13,9 +13,10 @@ from monitor import events, summaries
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from monitor.calibration import Calibration, Excursions
     from monitor.events import Event
     from monitor.pipeline import Plan
-    from monitor.streams import State
+    from monitor.streams import Identity, State
 
 ESTIMATE_WINDOW = 1  # of the plan's windows: the middle one, five minutes
 
@@ -40,8 +41,10 @@ class JsonLines:
                     _print(record)
             self._next = (now // self._every + 1) * self._every
 
-    def end(self, plan: Plan, state: State) -> None:
-        """Print the summaries."""
+    def end(self, plan: Plan, state: State, excursions: Excursions) -> None:
+        """Print each stream's calibration, then the summaries."""
+        for row, identity in enumerate(state.identities):
+            _print(calibration_record(identity, plan, excursions.of_stream(plan.detection, row)))
         for record in summaries.totals(plan, state):
             _print(record)
 
@@ -59,10 +62,37 @@ class Text:
             if event.status == "closed" or event.updates == 0:
                 print(sentence(event), file=self._stream)
 
-    def end(self, plan: Plan, state: State) -> None:
-        """Print a line for each stream."""
+    def end(self, plan: Plan, state: State, excursions: Excursions) -> None:
+        """Print a line for each stream, after one on the false alarms to expect of any of them."""
+        if state.identities:
+            print(calibration_line(excursions.of_all(plan.detection)), file=self._stream)
         for record in summaries.totals(plan, state):
             print(stream_line(record), file=self._stream)
+
+
+def calibration_record(identity: Identity, plan: Plan, found: Calibration) -> summaries.Record:
+    """Return what a stream's quiet hours promise of false alarms, as JSON."""
+    return {
+        "type": "calibration",
+        "stream": identity.id,
+        "target": identity.key.target,
+        "model_name": identity.key.model_name,
+        "replica": identity.key.replica,
+        "hours": events.number(found.hours),
+        "accepted_false_alarms_per_month": events.number(plan.detection.false_alarms_per_month),
+        "expected_false_alarms_per_month": events.number(found.expected),
+        "low": events.number(found.low),
+        "high": events.number(found.high),
+    }
+
+
+def calibration_line(found: Calibration) -> str:
+    """Return the false alarms to expect of a stream as one line."""
+    text = "expected false alarms at these settings on your data: "
+    if math.isnan(found.expected):
+        return f"{text}too little history to say ({found.hours:.1f} quiet hours)"
+    interval = f"[{found.low:.2g}, {found.high:.2g}]"
+    return f"{text}{found.expected:.2g} {interval} per replica and month (from {found.hours:.0f} quiet hours)"
 
 
 def sentence(event: Event) -> str:

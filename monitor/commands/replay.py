@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
+    from monitor.calibration import Excursions
     from monitor.events import Event
     from monitor.pipeline import Plan
     from monitor.scrapes import Scrape
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what happened in the history, in time order, and a summary of each stream."""
-    from monitor import detectors, pipeline, quantities, sources
+    from monitor import calibration, detectors, pipeline, quantities, sources
     from monitor.commands import listing
 
     if not 0 < arguments.false_alarms_per_month < math.inf:
@@ -79,11 +80,12 @@ def run(arguments: argparse.Namespace) -> int:
         else listing.Text(sys.stdout)
     )
     progress = listing.progress(sys.stderr)
+    excursions = calibration.Excursions()
     try:
-        state = replayed(plan, _batches(arguments, progress), output)
+        state = replayed(plan, _batches(arguments, progress), output, excursions)
     except sources.Unreadable as error:
         raise commands.Unusable(str(error)) from error
-    output.end(plan, state)
+    output.end(plan, state, excursions)
     for name, target in state.targets.items():
         if target.dropped:
             limit = plan.limits.streams_per_target
@@ -145,13 +147,18 @@ def _time(flag: str, text: str) -> float:
     return at
 
 
-def replayed(plan: Plan, batches: Iterator[list[Scrape]], output: Output) -> State:
-    """Return the state after all batches; `output` is told of each step."""
+def replayed(
+    plan: Plan, batches: Iterator[list[Scrape]], output: Output, excursions: Excursions | None = None
+) -> State:
+    """Return the state after all batches; `output` is told of each step, `excursions` see its scores."""
     from monitor import pipeline
 
     state = pipeline.begin(plan)
     for batch in batches:
         step = pipeline.step(plan, state, batch)
+        if excursions is not None:
+            for seen in step.observations:
+                excursions.see(seen.counts, seen.findings)
         output.step(plan, state, batch[-1].at, step.events)
     return state
 
@@ -164,6 +171,3 @@ if TYPE_CHECKING:
 
         def step(self, plan: Plan, state: State, now: float, events: tuple[Event, ...]) -> None:
             """Take the events of one step that ended at `now`."""
-
-        def end(self, plan: Plan, state: State) -> None:
-            """Take the state after the last step."""

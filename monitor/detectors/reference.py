@@ -148,5 +148,7 @@ def forget(state: State, positions_kept: Floats) -> None:
     """Drop the baseline of the positions from `positions_kept` [B] on: another k made them incomparable."""
     keep = np.concatenate([positions_kept[:, None] > _INDEX] * 2 + [np.ones((len(state), 2), bool)], 1)
     for name in ("sums", "fresh", "aged", "local"):
+        forgotten = (state[name][:, base.SUCCESSES] * ~keep[:, base.SUCCESSES]).sum(1)
         state[name] *= keep
+        state[name][:, base.ACCEPTED] -= forgotten
     derive(state)

@@ -1,4 +1,4 @@
-"""Where scrapes come from: HTTP targets and files."""
+"""Where scrapes come from: HTTP targets, a query API, and files."""
 
 from __future__ import annotations
 

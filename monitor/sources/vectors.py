@@ -123,6 +123,7 @@ class Pages:
         for target in [name for name, seen in self._seen.items() if at - seen > LINGER_SECONDS]:
             del self._seen[target]
             self._origins.pop(target, None)
+            self._warned.discard(target)
         self.targets = tuple(self._seen)
         missed = [name for name in self.targets if name not in bodies]
         return [*pages, *(Scrape(name, at, failure=Failure("connection", _ABSENT)) for name in missed)]
