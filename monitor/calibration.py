@@ -93,8 +93,11 @@ def _calibration(plan: base.Plan, rows: npt.NDArray[np.void]) -> Calibration:
     steepness = _steepness(mean)
     beyond = math.exp(-steepness * (1.0 - CALM))
     expected = (number + 0.5) / seconds * base.MONTH_SECONDS * beyond / (1.0 - beyond)
-    # the number of excursions is a Poisson count, and how steep the tail is has its own error
-    tail = (1.0 - CALM) / (1.0 - beyond) * steepness / math.sqrt(number + PRIOR_EXCURSIONS)
+    # the number of excursions is a Poisson count, and how steep their tail is has an error of its own,
+    # which is larger the less of the tail lies below the limit (Fisher information of the cut exponential)
+    cut = 1.0 - CALM
+    known = (number + PRIOR_EXCURSIONS) * (steepness**-2 - cut**2 * beyond / (1.0 - beyond) ** 2)
+    tail = cut / (1.0 - beyond) / math.sqrt(max(known, 1e-9))
     factor = math.exp(1.96 * math.hypot(1.0 / math.sqrt(number + 0.5), tail))
     return Calibration(hours, expected, expected / factor, expected * factor)
 

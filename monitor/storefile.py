@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
+import stat
 from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,7 +66,7 @@ def opened(path: str, clock: Callable[[], float]) -> sqlite3.Connection:
     """
     if not path:
         return _connected(":memory:")
-    _refuse_text(path)
+    _refuse_foreign(path)
     try:
         return _connected(path)
     except sqlite3.OperationalError as error:
@@ -171,9 +172,14 @@ def _refuse_other(connection: sqlite3.Connection, path: str) -> None:
         )
 
 
-def _refuse_text(path: str) -> None:
-    """Refuse a file that people wrote: a mistyped path must not move somebody's file aside."""
+def _refuse_foreign(path: str) -> None:
+    """Refuse what is no database: a mistyped path must not move somebody's file aside.
+
+    A store of ours whose disk lost its beginning has zeros there.
+    """
     try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise UnusableError(f"{path}: it is no regular file, expected a file of specmon or none")
         with Path(path).open("rb") as file:
             start = file.read(512)
     except FileNotFoundError:
@@ -181,10 +187,9 @@ def _refuse_text(path: str) -> None:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise UnusableError(f"{path!r}: {why}, expected a file that can be written") from None
-    if start and not start.startswith(_SQLITE) and b"\x00" not in start:
-        with contextlib.suppress(UnicodeDecodeError):
-            shown = start.decode()[:40]
-            raise UnusableError(f"{path}: read the text {shown!r}, expected a file of specmon or none")
+    if start.strip(b"\x00") and not start.startswith(_SQLITE):
+        shown = start[:40].decode("utf-8", "replace")
+        raise UnusableError(f"{path}: it begins with {shown!r}, expected a file of specmon or none")
 
 
 def _why(error: sqlite3.OperationalError, path: str) -> str:

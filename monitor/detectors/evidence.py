@@ -5,9 +5,9 @@ acceptances are what a change of k leaves comparable, so everything downstream i
 
 What the counts are worth depends on how the engine counts. Drafts that are counted at each step are a sample
 of all requests at hand. Drafts credited when a request ends come in lumps, and thousands of one request are
-its text said again and again: an interval is worth no more than the requests that ended in it (`worth`) and,
-once the stream has shown how lumps of its usual size scatter, no more than one of these (`gather`). A gauge's
-mean is worth the few drafts that `implied` gave it.
+its text said again and again: an interval is worth no more than the requests that ended in it (`worth`). In
+buckets, lumps up to the stream's usual size count in full: how these scatter is learnt from the stream itself
+(`gather`). A gauge's mean is worth the few drafts that `implied` gave it.
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ def gather(bucket: State, trials: Trials) -> Bools:
 def _against_usual(bucket: State, trials: Trials) -> Floats:
     """Return by how much more [B] the drafts count where lumps of their size are usual, and learn what is.
 
-    How such lumps scatter is learnt from the stream: a usual one counts in full, a larger one as a usual one.
+    How such lumps scatter is learnt from the stream: up to the usual size they count in full, and a larger one
+    as a usual one or for its worth, whichever is more.
     """
     lump = trials.lump & (trials.drafts > 0.0)
     usual = np.where(bucket["usual_lump"] > 0.0, bucket["usual_lump"], trials.drafts)
