@@ -10,6 +10,9 @@ steepness θ, fitted to their mean height,
 θ begins at the design's (scores are nats divided by a limit of nats, so e^-x per nat), worth
 `PRIOR_EXCURSIONS`. Assumes that the tail goes on as it began: a kind of accident that never came near
 in these hours is not foreseen.
+
+Measured (simulated, four streams of 72 h each, 30 alarms a month asked so that there are some to count):
+alarms a month that came, and the mean of those expected: steady 30, 69; diurnal 100, 83; few slots 133, 188.
 """
 
 from __future__ import annotations

@@ -50,8 +50,18 @@ class Groups:
         self.of = np.concatenate((self.of, [self.numbers[name] for name in model_names]))
 
     def keep(self, rows: npt.NDArray[np.intp]) -> None:
-        """Keep these rows of streams; groups stay."""
-        self.fleet.streams, self.of = self.fleet.streams[rows], self.of[rows]
+        """Keep these rows of streams, and the groups that they or an open event belong to, numbered anew."""
+        of = self.of[rows]
+        held = np.unique(np.array([*of.tolist(), *self.open], np.int64))
+        numbers = {before: number for number, before in enumerate(held.tolist())}
+        self.fleet.streams, self.fleet.groups = self.fleet.streams[rows], self.fleet.groups[held]
+        group = self.fleet.streams["group"]
+        self.fleet.streams["group"] = np.where(group >= 0, np.searchsorted(held, group), group)
+        self.numbers = {name: numbers[before] for name, before in self.numbers.items() if before in numbers}
+        self.of = np.searchsorted(held, of)
+        seen = self.fleet.streams["group"] != fleet.SKIPPED
+        self.fleet.streams["group"] = np.where(seen, self.of, fleet.SKIPPED)
+        self.open = {numbers[before]: event for before, event in self.open.items()}
 
 
 def judge(

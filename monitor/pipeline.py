@@ -132,7 +132,9 @@ def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> list[_News]:
             found.append((key, scrape.at, since, told))
     fresh = [key for key in dict.fromkeys(key for key, _, _, _ in found) if key not in state.rows]
     if fresh:
-        state.add(streams.admitted(state, fresh, plan.limits))
+        fitting = streams.admitted(state, fresh, plan.limits)
+        if fitting:
+            state.add(fitting)
         for key, _, _, _ in found:
             state.targets[key.target].dropped += key not in state.rows
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -96,3 +97,18 @@ def test_two_replicas_are_no_fleet() -> None:
     """Two streams of a model are judged alone: neither can be told to be the odd one."""
     ticks = [tick[:2] for tick in history(frozenset({0, 1}))]
     assert {event.scope for event in seen(ticks)} == {"replica"}
+
+
+def test_a_model_that_left_takes_its_group_along() -> None:
+    """Where the streams of a model are forgotten, the groups of the others keep their streams under new numbers."""
+    plan = pipeline.Plan()
+    state = pipeline.begin(plan)
+    other = replace(made.reading([5.0], drafts=9.0), model_name="gone")
+    pipeline.step(plan, state, [Scrape(f"g{number}", START, readings=(other,)) for number in range(3)])
+    for tick in history(frozenset())[:8]:
+        pipeline.step(plan, state, tick)
+    state.keep(np.arange(3, 3 + REPLICAS))
+    assert state.groups.numbers == {made.MODEL_NAME: 0}
+    assert state.groups.of.tolist() == [0] * REPLICAS
+    assert set(state.groups.fleet.streams["group"].tolist()) == {0}
+    assert len(state.groups.fleet.groups) == 1

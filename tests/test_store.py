@@ -255,9 +255,9 @@ REFUSED = {
     "newer": (make_newer, "read version 99 of its tables, of a newer specmon; expected 2"),
     "text": (
         lambda path: path.write_text("targets: []\n"),
-        "read the text 'targets: []\\n', expected a file",
+        "it begins with 'targets: []\\n', expected a file",
     ),
-    "folder": (lambda path: path.mkdir(), "Is a directory, expected a file that can be written"),
+    "folder": (lambda path: path.mkdir(), "it is no regular file, expected a file of specmon"),
 }
 
 

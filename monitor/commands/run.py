@@ -23,12 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Watch the targets until SIGTERM or SIGINT."""
     effective = read(arguments)
-    if not (effective.targets or effective.discovery.configured or effective.prometheus.url):
-        expected = (
-            "expected --target URL, SPECMON_TARGETS, or `targets`, `discovery` or `prometheus` in the file;"
-            " `specmon demo` needs none"
-        )
-        raise commands.Unusable(f"no target to watch: {expected}")
+    try:
+        _watching(effective)
+    except settings.Invalid as error:
+        raise commands.Unusable(f"{error}; `specmon demo` needs none") from error
     from monitor import assembly
     from monitor.commands import serving
 
@@ -42,12 +40,20 @@ def run(arguments: argparse.Namespace) -> int:
             effective,
             assembly.plan(effective),
             assembly.scrape_targets(effective),
-            reread=lambda: flags.read(arguments),
+            reread=lambda: _watching(flags.read(arguments)),
             finders=finders,
             bucket=min(max(INTERVALS_PER_BUCKET * effective.scrape.interval, 2.0), 60.0),
         )
     )
     return commands.FINE
+
+
+def _watching(effective: Settings) -> Settings:
+    """Return the settings; raises Invalid where they name nothing to watch, as a half-written file does."""
+    if effective.targets or effective.discovery.configured or effective.prometheus.url:
+        return effective
+    expected = "expected --target URL, SPECMON_TARGETS, or `targets`, `discovery` or `prometheus` in the file"
+    raise settings.Invalid(f"no target to watch: {expected}")
 
 
 def read(arguments: argparse.Namespace) -> Settings:

@@ -147,8 +147,8 @@ def gather(bucket: State, trials: Trials) -> Bools:
 def _against_usual(bucket: State, trials: Trials) -> Floats:
     """Return by how much more [B] the drafts count where lumps of their size are usual, and learn what is.
 
-    How such lumps scatter is learnt from the stream: up to the usual size they count in full, and a larger one
-    as a usual one or for its worth, whichever is more.
+    How such lumps scatter is learnt from the stream: up to the usual size they count in full, and a larger
+    one as a usual one or for its worth, whichever is more.
     """
     lump = trials.lump & (trials.drafts > 0.0)
     usual = np.where(bucket["usual_lump"] > 0.0, bucket["usual_lump"], trials.drafts)
