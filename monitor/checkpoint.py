@@ -69,14 +69,22 @@ def thaw(plan: Plan, blobs: Mapping[str, bytes]) -> State:
         state.groups = _groups(words["groups"], words["group_events"], blobs)
         state.targets = {name: _target_from_json(target) for name, target in words["targets"].items()}
         state.identities = [_identity_from_json(identity) for identity in words["streams"]]
-    except (KeyError, ValueError, TypeError) as error:
+        _join(state)
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UnusableError(f"the saved state is damaged: {error}") from error
+    return state
+
+
+def _join(state: State) -> None:
+    """Find each row's place in its target and its group; ValueError where the parts do not fit together."""
+    lengths = {len(getattr(state, name)) for name in TABLES} | {len(state.identities)}
+    if len(lengths) > 1:
+        raise ValueError(f"its parts have {sorted(lengths)} rows, expected as many each")
     numbers = state.groups.numbers
     state.groups.of = np.array([numbers[identity.key.model_name] for identity in state.identities], np.int64)
     for row, identity in enumerate(state.identities):
         state.rows[identity.key] = row
         state.targets[identity.key.target].rows.add(row)
-    return state
 
 
 def _groups(

@@ -7,7 +7,9 @@ never influence each other, so it does not matter how scrapes are batched.
 from __future__ import annotations
 
 import io
+from tokenize import TokenError
 from typing import TYPE_CHECKING
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Table = "npt.NDArray[np.void]"
+
+# What numpy raises at damaged bytes: it takes them for other kinds of its files, or for Python.
+_NO_TABLE = (ValueError, EOFError, SyntaxError, OverflowError, MemoryError, BadZipFile, TokenError)
 
 
 def grow(table: npt.NDArray[np.void], fresh: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
@@ -52,8 +57,12 @@ def to_bytes(table: npt.NDArray[np.void]) -> bytes:
 
 def from_bytes(data: bytes, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
     """Return the table in `data`; ValueError where its fields are not those of `dtype`."""
-    table: npt.NDArray[np.void] = np.load(io.BytesIO(data), allow_pickle=False)
-    if table.dtype != dtype:
+    try:
+        table: npt.NDArray[np.void] = np.load(io.BytesIO(data), allow_pickle=False)
+    except _NO_TABLE as error:
+        msg = f"the saved state has a table that cannot be read ({error})"
+        raise ValueError(msg) from error
+    if getattr(table, "dtype", None) != dtype or table.ndim != 1:
         msg = f"the saved state has the fields {table.dtype.names}, expected {dtype.names}"
         raise ValueError(msg)
     return table

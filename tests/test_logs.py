@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 import pytest
+from aiohttp.http_exceptions import BadHttpMessage
 
 from monitor import logs
 
@@ -93,3 +94,18 @@ def test_starting_again_replaces(written: Callable[..., str]) -> None:
     """After a reload messages go out once, in the new form."""
     assert written("logfmt", "one").count("\n") == 1
     assert json.loads(written("json", "two"))["msg"] == "two"
+
+
+def test_requests_that_are_no_http_leave_no_line() -> None:
+    """Anybody can send junk to an open port; a traceback for each would fill the log."""
+    root, stream = logging.getLogger(), io.StringIO()
+    handlers, level = list(root.handlers), root.level
+    try:
+        logs.start("info", stream=stream)
+        for error in (BadHttpMessage("junk"), RuntimeError("ours")):
+            logging.getLogger("aiohttp.server").error("Error handling request", exc_info=error)
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    assert "junk" not in stream.getvalue()
+    assert "ours" in stream.getvalue()

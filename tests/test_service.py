@@ -264,14 +264,17 @@ def test_a_taken_port_is_one_clear_line() -> None:
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "wrong", ["targts: []\n", "", "targets: [\n"], ids=["misspelt", "emptied", "cut off"]
+)
 @pytest.mark.parametrize("good", [True, False], ids=["good", "bad"])
-def test_sighup_reads_the_settings_again(tmp_path: Path, good: bool) -> None:  # noqa: FBT001
+def test_sighup_reads_the_settings_again(tmp_path: Path, good: bool, wrong: str) -> None:  # noqa: FBT001
     """SIGHUP takes new targets; where the file is wrong now, the old ones stay and a metric says so."""
     file = tmp_path / "specmon.yml"
     file.write_text("targets: ['http://127.0.0.1:1/metrics']\n", encoding="utf-8")
     with process("--config", str(file)) as (started, address):
         new = "targets: ['http://127.0.0.1:1/metrics', 'http://127.0.0.1:2/metrics']\n"
-        file.write_text(new if good else "targts: []\n", encoding="utf-8")
+        file.write_text(new if good else wrong, encoding="utf-8")
         started.send_signal(signal.SIGHUP)
         expected = "127.0.0.1:2" if good else "specmon_config_last_reload_successful 0"
         page = "/targets?format=json" if good else "/metrics"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import signal
 import sqlite3
 import subprocess
@@ -257,6 +258,8 @@ REFUSED = {
         lambda path: path.write_text("targets: []\n"),
         "it begins with 'targets: []\\n', expected a file",
     ),
+    "binary": (lambda path: path.write_bytes(b"\x7fELF\x00\x01"), "it begins with '\\x7fELF"),
+    "pipe": (os.mkfifo, "it is no regular file, expected a file of specmon"),
     "folder": (lambda path: path.mkdir(), "it is no regular file, expected a file of specmon"),
 }
 

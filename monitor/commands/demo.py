@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SCRAPE_INTERVAL = 1.0
 SCRAPE_TIMEOUT = 0.9
-WINDOWS = (10.0, 60.0, 600.0)
+WINDOWS = (10.0, 60.0, 300.0, 600.0)  # five minutes because the rules read that window
 BUCKET_SECONDS = 2.0
 
 

@@ -57,7 +57,7 @@ def _labels(where: str, given: object) -> dict[str, str]:
     for name, value in given.items():
         if not isinstance(name, str) or not _LABEL.fullmatch(name):
             raise MalformedError(f"{where}: read {name!r}, expected a label name: letters, digits and _")
-        if not isinstance(value, str):
+        if not isinstance(value, str) or not _is_text(value):
             raise MalformedError(f"{where}.{name}: read {_shown(value)}, expected a text")
         if name.startswith(_OWN) and name not in _OWN_LABELS:
             raise MalformedError(f"{where}: read {name!r}, expected one of {', '.join(sorted(_OWN_LABELS))}")
@@ -70,7 +70,7 @@ def _tokens(where: str, labels: Mapping[str, str]) -> int:
     text = labels.get(f"{_OWN}num_speculative_tokens", "")
     if text and base.index(text) < 1:
         raise MalformedError(
-            f"{where}.{_OWN}num_speculative_tokens: read {text!r}, expected a whole number above 0"
+            f"{where}.{_OWN}num_speculative_tokens: read {_shown(text)}, expected a whole number above 0"
         )
     return int(text or 0)
 
@@ -108,9 +108,14 @@ def _authority(where: str, address: object, scheme: str) -> str:
         good = bool(host) and parts.netloc == address and "@" not in parts.netloc and parts.port != 0
     except ValueError:
         good = False
-    if not good or any(letter.isspace() for letter in str(address)):
+    if not good or any(letter.isspace() or not letter.isprintable() for letter in str(address)):
         raise MalformedError(f"{where}: read {_shown(address)}, expected host:port")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_text(value: str) -> bool:
+    """Return whether no output would choke on it: JSON can say half a character."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _shown(value: object) -> str:

@@ -227,8 +227,14 @@ def _refused(answer: Answer) -> bodies.RefusedBodyError:
 def _redirected(url: URL, answer: Answer) -> URL:
     """Return where to go; only within the same host and port, since headers and tokens go along."""
     location = answer.headers.get("location", "")
-    there = url.join(URL(location))
-    if not location or there.origin() != url.origin():
+    try:
+        there = url.join(URL(location))
+    except ValueError:
+        there = None
+    if not location or there is None:
+        detail = f"read status {answer.status} to {location[:80]!r}, expected a page or where it is"
+        raise bodies.RefusedBodyError("redirect", detail)
+    if there.origin() != url.origin():
         detail = (
             f"redirected to {targets.shown(there)!r}, not followed: expected a page on the same host and port"
         )

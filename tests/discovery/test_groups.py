@@ -86,6 +86,12 @@ def test_a_target_that_is_listed_twice_is_one() -> None:
         ([{"targets": ["a:99999"]}], "[0].targets[0]: read 'a:99999', expected host:port"),
         ([{"targets": ["a b:1"]}], "[0].targets[0]: read 'a b:1', expected host:port"),
         ([{"targets": [""]}], "[0].targets[0]: read '', expected host:port"),
+        ([{"targets": ["\ud800:1"]}], "[0].targets[0]: read '\\ud800:1', expected host:port"),
+        ([{"labels": {"a": "\ud800"}}], "[0].labels.a: read '\\ud800', expected a text"),
+        (
+            [{"targets": ["a:1"], "labels": {"__specmon_num_speculative_tokens": "9" * 5000}}],
+            f"[0].labels.__specmon_num_speculative_tokens: read '{'9' * 79}, expected a whole number above 0",
+        ),
         ([{"targets": ["u:p@a:1"]}], "[0].targets[0]: read 'u:p@a:1', expected host:port"),
         ([{"labels": ["x"]}], "[0].labels: read a list, expected a mapping of names to texts"),
         ([{"labels": {"a-b": "c"}}], "[0].labels: read 'a-b', expected a label name: letters, digits and _"),
@@ -104,7 +110,7 @@ def test_a_target_that_is_listed_twice_is_one() -> None:
             "[0]: one __specmon_name for 2 targets, expected one target",
         ),
     ],
-    ids=str,
+    ids=lambda value: ascii(value)[:80],
 )
 def test_what_is_refused(document: object, message: str) -> None:
     """A document that is no list of groups is refused as a whole, with the place and what was expected."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.sources import http
+from monitor.sources import client, http
 from tests.sources.servers import PAGE, Request, answer, serving
 
 if TYPE_CHECKING:
@@ -339,3 +339,16 @@ def test_a_target_that_cannot_work_is_refused(settings: dict[str, object], messa
     with pytest.raises(ValueError) as refusal:
         http.Target(**({"name": "a", "url": "http://a"} | settings))  # type: ignore[arg-type]
     assert str(refusal.value) == f"target a: {message}"
+
+
+async def test_a_page_beside_is_small() -> None:
+    """What stands beside the metrics is kept, so a huge one is left out."""
+
+    async def handle(request: Request, writer: asyncio.StreamWriter) -> None:
+        body = PAGE if request.path == "/metrics" else bytes(client.LARGEST_BESIDE_BYTES + 1)
+        await answer(body)(request, writer)
+
+    async with serving(handle) as server, asyncio.timeout(20):
+        target = http.Target("t", server.url, beside=(http.Beside("/version"),))
+        scrape = await http.fetch_once(target, time.time)
+    assert (scrape.body, dict(scrape.beside)) == (PAGE, {})

@@ -200,3 +200,10 @@ async def test_a_connection_that_the_server_has_closed_is_replaced() -> None:
         await scraper.stop()
         await running
     assert [scrape.failure for scrape in scrapes] == [None] * 4
+
+
+async def test_a_storm_of_first_answers_is_passed_over() -> None:
+    """Thousands of answers before the final one are no deeper a call than one."""
+    storm = b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000
+    answered = await ask(sending(storm + WHOLE["length"]))
+    assert (answered.status, answered.body) == (200, b"ab 1\n\n")

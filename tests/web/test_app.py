@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
+import threading
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -18,6 +20,9 @@ from tests.web.fleet_of_five import COLLAPSED_AT, COLLAPSED_ID, NOW, STREAMS, Se
 from tests.web.serving import client
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from monitor.web.view import StreamView
     from tests.web.serving import Client
 
 STREAM = quote(COLLAPSED_ID, safe="")
@@ -359,3 +364,29 @@ async def test_a_big_page_does_not_hold_the_loop() -> None:
         async with big as response:
             assert await text_of(session, "/-/healthy")
             assert len(json.loads(await response.text())["streams"]) == 1000
+
+
+async def test_metrics_do_not_wait_behind_big_pages() -> None:
+    """While people's pages keep the threads busy, a scrape and the readiness check are answered."""
+    busy, go_on = threading.Semaphore(0), threading.Event()
+
+    class Slow(Service):
+        """A service whose streams take as long as the test wants."""
+
+        def streams(self) -> Sequence[StreamView]:
+            """All streams, in the end."""
+            busy.release()
+            go_on.wait(20)
+            return self.shown
+
+    async with client(Slow()) as session, asyncio.timeout(20):
+        waiting = [asyncio.create_task(text_of(session, "/report")) for _ in range(4)]
+        try:
+            await asyncio.to_thread(busy.acquire)
+            await asyncio.to_thread(busy.acquire)
+            assert "specmon_" in await text_of(session, "/metrics")
+            assert await text_of(session, "/-/ready")
+            assert not any(task.done() for task in waiting)
+        finally:
+            go_on.set()
+        await asyncio.gather(*waiting)
