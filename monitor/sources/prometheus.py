@@ -84,6 +84,8 @@ class Reader:
         async with queries.Api(self._wanted.server) as api:
             while True:
                 due = self._due()
+                if self._last > due + self._wanted.interval:
+                    self._last = math.nan  # the clock was set back: what was read then was not there yet
                 if not self._last >= due:
                     await self._catch_up(api, due, deliver)
                 next_at = self._due() + self._wanted.interval + self._wanted.offset

@@ -153,12 +153,18 @@ def read(body: bytes) -> list[Series]:
         if kind not in ("vector", "matrix"):
             raise QueryError("malformed", f"read a result of type {kind!r}, expected a vector or a matrix")
         return [
-            Series(each["metric"], _values(each["values"] if kind == "matrix" else [each["value"]]))
+            Series(_labels(each["metric"]), _values(each["values"] if kind == "matrix" else [each["value"]]))
             for each in answer["data"]["result"]
         ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         shown = repr(body[:_SHOWN].decode("utf-8", "replace"))
         raise QueryError("malformed", f"read {shown}, expected the JSON of a query API") from None
+
+
+def _labels(metric: dict[str, str]) -> dict[str, str]:
+    """Return the labels; raises what `read` catches where they are no mapping of texts."""
+    "".join([*metric.keys(), *metric.values()]).encode()
+    return metric
 
 
 def _values(pairs: list[tuple[float, str]]) -> dict[float, str]:
