@@ -16,7 +16,6 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-Table = "npt.NDArray[np.void]"
 
 # What numpy raises at damaged bytes: it takes them for other kinds of its files, or for Python.
 _NO_TABLE = (ValueError, EOFError, SyntaxError, OverflowError, MemoryError, BadZipFile, TokenError)

@@ -23,7 +23,7 @@ from aiohttp import web
 from monitor import pipeline, service, streams
 from monitor.sources.targets import Target
 from monitor.store import Store
-from tests import made
+from tests import made, real_engine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -185,13 +185,6 @@ async def test_a_failing_target_is_logged_once_and_once_more_when_it_is_good(
     kept.close()
 
 
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 @contextlib.contextmanager
 def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run `specmon run` and give its report's address once it is printed."""
@@ -227,7 +220,9 @@ def waited_for(condition: Callable[[], bool]) -> None:
 
 def test_run_says_where_the_report_is_and_ends_on_sigterm() -> None:
     """The first line of output ends in the report's address; SIGTERM ends the process with 0."""
-    with process("--target", f"http://127.0.0.1:{free_port()}/metrics", "--scrape.interval", "0.5s") as (
+    with process(
+        "--target", f"http://127.0.0.1:{real_engine.free_port()}/metrics", "--scrape.interval", "0.5s"
+    ) as (
         started,
         address,
     ):

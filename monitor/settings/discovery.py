@@ -9,14 +9,14 @@ from pydantic import Field, field_validator, model_validator
 
 from monitor.settings import section
 from monitor.settings.fields import Duration, ListOf, ReadableFile, Secret, Url, WholeNumber
-from monitor.settings.section import NO_SECRET, Section, Tls
+from monitor.settings.section import NO_SECRET, Addressed, Section, Tls
 
 _MAX_PORT = 65_535
 # What Kubernetes lets a port be called.
 _PORT_NAME = re.compile(r"(?=.{1,15}$)(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 
 
-class HttpDiscovery(Section):
+class HttpDiscovery(Addressed):
     """A URL that answers with Prometheus's list of target groups as JSON (http_sd)."""
 
     url: Url = Field(description="Address that answers with target groups as JSON, as Prometheus's http_sd.")
@@ -25,11 +25,6 @@ class HttpDiscovery(Section):
         "", description="File that holds the token; read again when it changes."
     )
     tls: Tls = Field(Tls(), description="TLS of this address.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_url(cls, given: object) -> object:
-        return {"url": given} if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:

@@ -20,10 +20,10 @@ from monitor.settings.fields import (
     Url,
     WebhookUrl,
 )
-from monitor.settings.section import NO_SECRET, Section, Tls
+from monitor.settings.section import NO_SECRET, Addressed, Section, Tls
 
 
-class Receiver(Section):
+class Receiver(Addressed):
     """Somebody who is told: a URL, or a mapping of these."""
 
     url: Url = Field(
@@ -36,11 +36,6 @@ class Receiver(Section):
         "", description="File that holds the token; read with every post."
     )
     tls: Tls = Field(Tls(), description="TLS of this address.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_url(cls, given: object) -> object:
-        return {"url": given} if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:

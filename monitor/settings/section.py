@@ -17,6 +17,15 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
+class Addressed(Section):
+    """A section with a `url` that may be given as that URL alone."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_url(cls, given: object) -> object:
+        return {"url": given} if isinstance(given, str) else given
+
+
 class Tls(Section):
     """How to speak TLS with a server."""
 

@@ -30,7 +30,7 @@ from monitor.settings.fields import (
 )
 from monitor.settings.notify import Notify
 from monitor.settings.prometheus import Prometheus, Shards
-from monitor.settings.section import NO_SECRET, Section, Tls
+from monitor.settings.section import NO_SECRET, Addressed, Section, Tls
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -54,7 +54,7 @@ class _Source(PydanticBaseSettingsSource):
         return dict(self._layer.values)
 
 
-class Target(Section):
+class Target(Addressed):
     """A page to scrape, and what the operator knows of the engine behind it."""
 
     url: Url = Field(description="Address of the metrics page.")
@@ -91,11 +91,6 @@ class Target(Section):
         "", description="File that holds the token; read again when it changes."
     )
     tls: Tls = Field(Tls(), description="TLS of this target.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_url(cls, given: object) -> object:
-        return {"url": given} if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:

@@ -19,6 +19,8 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests import real_engine
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -109,7 +111,7 @@ def of_prometheus(engines: int, seconds: float) -> float:
         file = Path(folder) / "prometheus.yml"
         settings = {"global": {"scrape_interval": "1s", "scrape_timeout": "900ms"}, "scrape_configs": jobs}
         file.write_text(json.dumps(settings), encoding="utf-8")
-        port = free_port()
+        port = real_engine.free_port()
         flags = (
             f"--config.file={file}",
             f"--storage.tsdb.path={folder}",
@@ -119,15 +121,6 @@ def of_prometheus(engines: int, seconds: float) -> float:
             name = "prometheus_target_interval_length_seconds_count"
             scrapes = lambda: total(page(f"http://127.0.0.1:{port}/metrics"), name)  # noqa: E731
             return measured(process.pid, seconds, scrapes)
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    import socket
-
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def main() -> int:
