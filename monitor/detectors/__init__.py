@@ -198,7 +198,7 @@ def _see_buckets(plan: Plan, state: State, trials: evidence.Trials, rows: Indice
     seen.score[rows] = bucket.score
     if not undisturbed.all():
         rhythm = trend.rhythm(state["trend"], bucket.at)
-        seen.over[rows] = troubles.recovered(trouble, bucket, state["trend"]["wander"], rhythm)
+        seen.over[rows] = troubles.recovered(trouble, bucket, rhythm)
     troubles.gather(trouble, state["bucket"]["sums"])
     _see_blocks(plan, state, rows, bucket.at, seen)
     # many drafts of few requests count for no more than the requests

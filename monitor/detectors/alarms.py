@@ -38,9 +38,8 @@ def settle(plan: base.Plan, state: State, trials: Trials, seen: Sightings) -> li
     kind = trouble["kind"]
     news = np.maximum(np.maximum(seen.falls(), seen.rises()), seen.silent) >= 1.0
     if kind.any():
-        turning = np.maximum(seen.level[:, 0], seen.level[:, 1]) >= troubles.RISE_SCORE
         grown = seen.full & (np.abs(trouble["shift"][:, 0]) > GROWN * np.abs(trouble["first_shift"][:, 0]))
-        news |= (kind > 0) & (seen.over | turning | grown | (kind >= troubles.DEAD))
+        news |= (kind > 0) & (seen.over | grown | (kind >= troubles.DEAD))
     alarms: list[Alarm] = []
     for row in np.flatnonzero(news).tolist():
         case = Case(plan, state, trials, seen, row)
@@ -53,12 +52,12 @@ def _go_on(case: Case) -> list[Alarm]:
     trouble, seen, row = case.state["trouble"], case.seen, case.row
     kind = int(trouble["kind"][row])
     awake = kind == troubles.SILENT and case.trials.proposed[row] > 0.0
-    if seen.over[row] or awake or _turned(case) or (kind == troubles.DEAD and seen.alive[row] >= 1.0):
+    if seen.over[row] or awake or (kind == troubles.DEAD and seen.alive[row] >= 1.0):
         alarm = said(case, "close")
         _close(case)
         return [alarm]
-    fell = seen.plunge[row] >= 1.0 and diagnosis.collapsed(case, diagnosis.missing_now(case))
-    if kind == troubles.IMPROVEMENT and fell:
+    fell = seen.plunge[row] >= 1.0
+    if kind == troubles.IMPROVEMENT and fell and diagnosis.collapsed(case, diagnosis.missing_now(case)):
         alarm = said(case, "close")
         trouble["kind"][row] = 0
         return [alarm, *_begin(case)]
@@ -68,23 +67,9 @@ def _go_on(case: Case) -> list[Alarm]:
     sunk = lasting and diagnosis.collapsed(
         case, diagnosis.missing_after(case, float(trouble["shift"][row, 0]))
     )
+    # what fell already swings: a moment of it is no collapse
+    fell = fell and diagnosis.collapsed(case, diagnosis.missing_lately(case))
     return [_worsen(case)] if fell or sunk else []
-
-
-def _turned(case: Case) -> bool:
-    """Return whether a step the other way, and half as large at least, was found since the trouble opened."""
-    trouble, row = case.state["trouble"], case.row
-    shift = float(trouble["shift"][row, 0])
-    if (
-        trouble["kind"][row] >= troubles.DEAD
-        or trouble["channel"][row]
-        or trouble["buckets"][row] < troubles.LEAST_BUCKETS
-    ):
-        return False
-    if case.seen.level[row, 1 if shift < 0.0 else 0] < troubles.RISE_SCORE:
-        return False
-    back = level.estimate(case.state["level"], row, -math.copysign(1.0, shift))
-    return abs(back) > troubles.RISE_SHARE * abs(shift)
 
 
 def _worsen(case: Case) -> Alarm:
@@ -99,8 +84,9 @@ def _worsen(case: Case) -> Alarm:
         far, float(trouble["shift"][row, 0]), -LEAST_SHIFT
     )
     trouble["score"][row] = max(float(trouble["score"][row]), float(case.seen.falls()[row]))
-    for name in ("window", "scatter", "buckets", "streak"):
+    for name in ("mean", "scatter", "back", "buckets"):
         trouble[name][row] = 0.0
+    trouble["weight"][row] = 1.0
     level.restart(case.part("level"))
     return said(case, "update")
 
@@ -140,10 +126,11 @@ def opened(case: Case, found: Diagnosis) -> Alarm:
         "shift": shift,
         "first_shift": shift,
         "rhythm": trend.rhythm(case.part("trend"), case.trials.at[case.one])[0],
-        "window": 0.0,
+        "mean": 0.0,
         "scatter": 0.0,
+        "back": 0.0,
+        "weight": 1.0 if math.isnan(found.shift) else troubles.EARLY_BUCKETS,
         "buckets": 0.0,
-        "streak": 0.0,
         "after": trouble["recent"][row] if at - since > LONG_AGO_SECONDS else case.trials.sums[row],
     }
     for name, value in values.items():

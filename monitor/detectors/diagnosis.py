@@ -161,11 +161,20 @@ def now(case: Case) -> Floats:
 
 def missing_now(case: Case) -> tuple[float, float]:
     """Return the share of the baseline's MAL and of its benefit that this interval misses."""
-    rate, row = case.part("baseline")["rate"], case.row
-    promised = float(
-        reference.expected_accepted(rate, case.trials.drafted[case.one], case.trials.single[case.one])[0]
-    )
-    kept = float(case.trials.accepted[row] / max(case.trials.drafts[row], 1.0))
+    return _missing(case, float(case.trials.accepted[case.row]), float(case.trials.drafts[case.row]))
+
+
+def missing_lately(case: Case) -> tuple[float, float]:
+    """Return the share of the baseline's MAL and of its benefit that the last full buckets miss."""
+    recent = case.state["trouble"]["recent"][case.row]
+    return _missing(case, float(recent[base.ACCEPTED]), float(recent[base.DRAFTS]))
+
+
+def _missing(case: Case, accepted: float, drafts: float) -> tuple[float, float]:
+    rate = case.part("baseline")["rate"]
+    drafted, single = case.trials.drafted[case.one], case.trials.single[case.one]
+    promised = float(reference.expected_accepted(rate, drafted, single)[0])
+    kept = accepted / max(drafts, 1.0)
     return (promised - kept) / (1.0 + promised), (promised - kept) / promised
 
 
