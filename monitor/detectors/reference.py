@@ -24,6 +24,7 @@ QUARANTINE_SHARE = 0.3
 LONGEST_QUARANTINE_SECONDS = 4500.0
 START_DRAFTS = 500.0
 KNOWN_TRIALS = 300.0
+GROWN_SECONDS = 1800.0
 SAME_LENGTH = 0.7  # of the positions that were ever drafted, where drafts only end early now and then
 LOWEST, HIGHEST = 0.004, 0.996
 
@@ -40,6 +41,7 @@ DTYPE = np.dtype(
         ("buckets", "f8"),
         ("drafted", "f8"),
         ("single", "f8"),
+        ("trusted", "f8"),
         # of the sums above, kept because they change rarely and are asked for at every step
         ("rate", "f8", base.POSITIONS),
         ("information", "f8", base.POSITIONS),
@@ -53,11 +55,15 @@ def allocate(state: State) -> None:
     """Set fresh rows to a baseline that knows nothing."""
     state["rate"] = 0.5
     state["mal"] = np.nan
+    state["trusted"] = base.POSITIONS
 
 
 def known(state: State) -> Bools:
-    """Return the positions [B, 8] that have a baseline."""
-    result: Bools = state["sums"][:, base.TRIALS] >= KNOWN_TRIALS
+    """Return the positions [B, 8] that have a baseline.
+
+    Those that a larger k brought are known after half an hour: a few minutes are a few requests.
+    """
+    result: Bools = (state["sums"][:, base.TRIALS] >= KNOWN_TRIALS) & (_INDEX < state["trusted"][:, None])
     return result
 
 
@@ -113,7 +119,9 @@ def add(state: State, bucket: State, trials: Trials, rows: base.Indices, weight:
     least = base.clip(QUARANTINE_SHARE * (at - life), LEAST_QUARANTINE_SECONDS, QUARANTINE_SECONDS)
     join = (calm & (age >= least)) | (age > LONGEST_QUARANTINE_SECONDS) | starting
     drafted = trials.drafted[rows]
-    changed = np.flatnonzero(join | (drafted != state["drafted"]))
+    grown = (state["trusted"] < base.POSITIONS) & (at - life >= GROWN_SECONDS)
+    state["trusted"] = np.where(grown, base.POSITIONS, state["trusted"])
+    changed = np.flatnonzero(join | grown | (drafted != state["drafted"]))
     state["drafted"], state["single"] = drafted, trials.single[rows]
     if len(changed):
         part = state[changed]
@@ -151,4 +159,5 @@ def forget(state: State, positions_kept: Floats) -> None:
         forgotten = (state[name][:, base.SUCCESSES] * ~keep[:, base.SUCCESSES]).sum(1)
         state[name] *= keep
         state[name][:, base.ACCEPTED] -= forgotten
+    state["trusted"] = np.where(state["buckets"] > 0.0, positions_kept, base.POSITIONS)
     derive(state)
