@@ -9,7 +9,7 @@ sizes g of 0.25, 0.7 and 2 logits, both directions and s = 1 … 7
 with a band of `DEAD_BAND` logits (more in the first hours) and 3 errors of the baseline. Buckets are worth
 at most `LARGEST_SHARE` of the limit, less where few requests made them.
 
-Few requests of unequal difficulty look like a rise, which therefore needs three nats
+Few requests of unequal difficulty look like a rise, which therefore needs four nats
 more and a wider band (`MIXED_ERRORS` of the level's). Late positions
 that fall are a `tail_drop`. Where the late ones seem to rise it is the early ones that fell:
 blank drafts fail at position 0 only, and a subset of requests that collapses leaves the better ones for the
@@ -40,13 +40,13 @@ DEAD_BAND = 0.08
 SETTLING, SETTLING_SECONDS = 2.0, 3 * 3600.0
 DOUBT_ERRORS = 3.0
 MIXED_ERRORS = 0.5
-EXTRA_NATS = np.array([3.0, 6.0])
+EXTRA_NATS = np.array([1.5, 5.5])
 EXCURSION = 2.0
 EXCURSIONS_PRIOR = 12.0
 EXCURSIONS_MEMORY = 300.0
 LARGEST_EXCESS = 12.0
 STEEPEST_TAIL = 2.5
-SHARE, LEAST_SHARE, LARGEST_SHARE = 0.012, 0.05, 0.5
+SHARE, LEAST_SHARE, LARGEST_SHARE = 0.012, 0.05, 0.6
 LARGEST_LOSS = -0.3
 CORRELATION_PRIOR = 30.0
 CORRELATION_MEMORY = 3000.0
