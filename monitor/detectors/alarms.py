@@ -84,7 +84,7 @@ def _worsen(case: Case) -> Alarm:
         far, float(trouble["shift"][row, 0]), -LEAST_SHIFT
     )
     trouble["score"][row] = max(float(trouble["score"][row]), float(case.seen.falls()[row]))
-    for name in ("mean", "scatter", "back", "buckets"):
+    for name in ("last", "scatter", "back", "buckets"):
         trouble[name][row] = 0.0
     trouble["weight"][row] = 1.0
     level.restart(case.part("level"))
@@ -112,12 +112,13 @@ def opened(case: Case, found: Diagnosis) -> Alarm:
         shift[0] = 0.0  # the level did not move with it: only the contrast must come back
     interval = max(at - float(case.trials.began_at[row]), 1.0)
     since = min(found.since, at)
+    low, high = found.between or (since, since)
     values = {
         "kind": troubles.CODE[found.kind],
         "opened_at": at,
         "change_at": since,
-        "change_low": since - interval,
-        "change_high": min(since + interval, at),
+        "change_low": min(low, since) - interval,
+        "change_high": min(max(high, since) + interval, at),
         "score": found.score,
         "detector": DETECTORS.index(found.detector),
         "positions": found.positions,
@@ -126,7 +127,7 @@ def opened(case: Case, found: Diagnosis) -> Alarm:
         "shift": shift,
         "first_shift": shift,
         "rhythm": trend.rhythm(case.part("trend"), case.trials.at[case.one])[0],
-        "mean": 0.0,
+        "last": 0.0,
         "scatter": 0.0,
         "back": 0.0,
         "weight": 1.0 if math.isnan(found.shift) else troubles.EARLY_BUCKETS,

@@ -25,7 +25,8 @@ EVERY_POSITION = (1 << base.POSITIONS) - 1
 class Diagnosis:
     """A new trouble: its kind, who saw it, since when, which channel (0 level, s contrast s) must come back.
 
-    `positions` is a bit mask; `shift` is how far the level moved, NaN where the interval itself tells.
+    `positions` is a bit mask; `shift` is how far the level moved, NaN where the interval itself tells;
+    `between` are the times that it may have begun at where that is not known to the interval.
     """
 
     kind: Kind
@@ -35,6 +36,7 @@ class Diagnosis:
     channel: int = 0
     positions: int = EVERY_POSITION
     shift: float = math.nan
+    between: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,10 @@ def _rise(case: Case) -> Diagnosis | None:
                 if by_level
                 else case.seen.trend_shift[case.row]
             )
-            return Diagnosis("improvement", name, float(seen[1]), float(seen[3]), shift=float(shift))
+            between = _between(case, name, 1.0, float(seen[3]))
+            return Diagnosis(
+                "improvement", name, float(seen[1]), float(seen[3]), shift=float(shift), between=between
+            )
     return None
 
 
@@ -98,20 +103,31 @@ def _far_fall(case: Case) -> Diagnosis:
     """Tell a draft that was never alive from one that fell, and a collapse from a drop."""
     seen, row = case.seen, case.row
     fell = seen.plunge[row] >= 1.0
-    since = case.state["plunge"]["since"][row] if fell else case.state["floor"]["since"][row]
+    since = float((case.state["plunge"] if fell else case.state["floor"])["since"][row])
+    # where nothing was drafted for a while before, it may have begun then
+    between = (float(case.state["plunge"]["after"][row]), since) if fell else None
     score, name = float(max(seen.plunge[row], seen.dead[row])), plunge.NAME if fell else floor.NAME
     kind: Kind = "drop"
     if case.state["baseline"]["sums"][row, base.DRAFTS] < plunge.LEAST_DRAFTS:
         kind = "dead_draft"
     elif seen.dead[row] >= 1.0 or collapsed(case, missing_now(case)):
         kind = "collapse"
-    return Diagnosis(kind, name, score, float(since))
+    return Diagnosis(kind, name, score, since, between=between)
 
 
 def _fall(case: Case, kind: Kind, detector: str, seen: Floats, shift: float) -> Diagnosis:
     if collapsed(case, missing_after(case, shift)):
         kind = "collapse"
-    return Diagnosis(kind, detector, float(seen[0]), float(seen[2]), shift=shift)
+    since = float(seen[2])
+    between = _between(case, detector, -1.0, since)
+    return Diagnosis(kind, detector, float(seen[0]), since, shift=shift, between=between)
+
+
+def _between(case: Case, detector: str, sign: float, since: float) -> tuple[float, float]:
+    """Return the times that a step or a slide may have begun at, unix seconds."""
+    if detector == level.NAME:
+        return level.span(case.state["level"], case.row, sign)
+    return since - float(trend.WINDOWS[-1]), float(case.trials.at[case.row])
 
 
 def _other_shape(case: Case) -> Diagnosis:

@@ -62,6 +62,7 @@ CALM = 0.5
 SILENT_SECONDS = 1800.0
 RESUMING_BUCKETS = 8.0
 LOCAL_BUCKETS = 160.0
+SPAN_NATS = 2.0
 
 _GAINS = 1.0 - np.exp(-1.0 / MEMORIES)
 _GAINS[0] = 1.0
@@ -248,3 +249,12 @@ def estimate(state: State, row: int, sign: float) -> float:
     pull = np.maximum(sign * state["pull"][row], 0.0)
     best = int((pull * pull / power * (state["age"][row] >= 0)).argmax())
     return float(sign * pull[best] / power[best])
+
+
+def span(state: State, row: int, sign: float) -> tuple[float, float]:
+    """Return between which times (unix seconds) a fall (`sign` -1) or rise (+1) of one row may have begun."""
+    power = np.maximum(state["power"][row].astype(np.float64), 1e-9)
+    pull = np.maximum(sign * state["pull"][row], 0.0)
+    nats = pull * pull / (2.0 * power) * (state["age"][row] >= 0)
+    likely = state["born_at"][row][nats >= nats.max() - SPAN_NATS]
+    return float(state["epoch"][row] + likely.min()), float(state["epoch"][row] + likely.max())

@@ -51,7 +51,9 @@ LEAST_SECONDS = 20.0
 LEAST_BUCKETS = 3
 LEAST_DRAFTS = 500.0
 
-DTYPE = np.dtype([("sum", "f8"), ("since", "f8"), ("strength", "f8"), ("busy", "f8")])
+DTYPE = np.dtype(
+    [("sum", "f8"), ("since", "f8"), ("after", "f8"), ("strength", "f8"), ("last_at", "f8")],
+)
 
 
 def restart(state: State) -> None:
@@ -87,9 +89,8 @@ def step(
     lost = np.log((1.0 + unharmed) / (1.0 + fallen))
     nats = (tried * lost).sum(1) - SIZE * won.sum(1)
     on = ready(baseline, trials)
-    # after an interval without drafts come other requests than before
-    least = np.where(state["busy"] > 0.0, LEAST_SHARE, OTHER_SHARE)
-    state["busy"] = trials.drafts > 0.0
+    last_at = state["last_at"].copy()
+    state["last_at"] = np.where(trials.drafts > 0.0, trials.at, last_at)
     old = state["sum"]
     active = on & ((nats > 0.0) | (old > 0.0))
     if not active.any():
@@ -100,20 +101,41 @@ def step(
     dispersion = np.maximum(spread + noise.LEVEL_FLOOR * information, 1.0)
     limit = base.nats(plan) + EXTRA_NATS
     # in errors of the interval: one request may be hard, but not that hard
-    odds = (won[:, 0] + 0.5) / (tried[:, 0] - won[:, 0] + 0.5)
     requests = information / dispersion
-    depth = base.clip(np.log(unharmed[:, 0] / odds) * np.sqrt(requests) / USUAL_DEPTH, *DEPTHS) ** 2
-    share = base.clip(SHARE * requests * requests * depth, least * depth, LARGEST_SHARE)
+    odds = (won[:, 0] + 0.5) / (tried[:, 0] - won[:, 0] + 0.5)
+    depth = np.log(unharmed[:, 0] / odds) * np.sqrt(requests)
+    share = _share(requests, depth, other=last_at < trials.began_at)
     new = old + base.clip(nats / dispersion, LARGEST_LOSS * limit, share * limit + 0.01)
     new = np.where(active, np.maximum(new, 0.0), old)
-    # it began when intervals first looked like the fall itself, and not like something halfway
     fall = (tried * (lost - SIZE * fallen / (1.0 + fallen))).sum(1)
     likeness = base.clip(nats / np.maximum(fall, 1e-9), 0.0, 1.0)
-    before = state["strength"] * (old > 0.0)
-    strength = np.where(active, before + STRENGTH_GAIN * (likeness - before), state["strength"])
-    began = np.where(likeness < STRONG, trials.at, trials.began_at)
-    state["since"] = np.where(active & ((before < STRONG) | (strength < STRONG)), began, state["since"])
-    state["strength"] = strength
+    _date(state, trials, likeness, active, last_at)
     state["sum"] = new
     result: Floats = np.where(active, new / limit, 0.0)
     return result
+
+
+def _share(requests: Floats, depth: Floats, *, other: Bools) -> Floats:
+    """Return the share [B] of the limit that an interval of so many requests may contribute.
+
+    depth [B]: how far it fell, in its own errors; other [B]: after an interval without drafts, so that it
+    is of other requests than the one before.
+    """
+    strength = base.clip(depth / USUAL_DEPTH, *DEPTHS) ** 2
+    least = np.where(other, OTHER_SHARE, LEAST_SHARE)
+    return base.clip(SHARE * requests * requests * strength, least * strength, LARGEST_SHARE)
+
+
+def _date(state: State, trials: Trials, likeness: Floats, active: Bools, last_at: Floats) -> None:
+    """Remember when intervals first looked like the fall itself, not halfway, and what came before.
+
+    likeness [B]: from 0 (the baseline) to 1 (the fall); last_at [B]: end of the last interval with drafts.
+    """
+    before = state["strength"] * (state["sum"] > 0.0)
+    strength = np.where(active, before + STRENGTH_GAIN * (likeness - before), state["strength"])
+    began = np.where(likeness < STRONG, trials.at, trials.began_at)
+    anew = active & ((before < STRONG) | (strength < STRONG))
+    after = np.where(last_at > 0.0, np.minimum(last_at, began), began)
+    state["since"] = np.where(anew, began, state["since"])
+    state["after"] = np.where(anew, after, state["after"])
+    state["strength"] = strength

@@ -63,7 +63,7 @@ def known(state: State) -> Bools:
 
     Those that a larger k brought are known after half an hour: a few minutes are a few requests.
     """
-    result: Bools = (state["sums"][:, base.TRIALS] >= KNOWN_TRIALS) & (_INDEX < state["trusted"][:, None])
+    result: Bools = (state["sums"][:, base.TRIALS] >= KNOWN_TRIALS) & (state["trusted"][:, None] > _INDEX)
     return result
 
 

@@ -39,9 +39,8 @@ AFTER_KEPT = 0.995
 MIDWAY = 0.45
 APART = 0.8
 NATS, MOST_NATS = 8.0, 4.0
-MEAN_KEPT = 0.975
-CORRELATED = 2.5
-SCATTER_KEPT = 0.97
+CORRELATED = 3.0
+SCATTER_KEPT, WINSOR = 0.97, 6.0
 EARLY_BUCKETS, EARLY_KEPT = 8.0, 0.5
 FOLLOW = 0.01
 LEAST_KEPT = 0.7
@@ -62,7 +61,7 @@ DTYPE = np.dtype(
         ("shift", "f8", 2),
         ("first_shift", "f8", 2),
         ("rhythm", "f8"),
-        ("mean", "f8", 2),
+        ("last", "f8", 2),
         ("scatter", "f8", 2),
         ("back", "f8", 2),
         ("weight", "f8"),
@@ -93,11 +92,10 @@ def recovered(state: State, bucket: Bucket, rhythm: Floats) -> Bools:
     moved -= np.stack([drift, np.where(channel == 0, drift, 0.0)], 1)
     model = np.stack([bucket.variance[:, 0], bucket.variance[row, channel]], 1)
     seen = state["buckets"][:, None]
-    mean, scatter = state["mean"], state["scatter"]
-    gain = 1.0 / (seen + 1.0)
-    scatter = scatter + np.maximum(gain, 1.0 - SCATTER_KEPT) * ((moved - mean) ** 2 * (seen > 0.0) - scatter)
-    mean = mean + np.maximum(gain, 1.0 - MEAN_KEPT) * (moved - mean)
-    shift = _followed(state, moved, mean)
+    gain = np.maximum(1.0 / (seen + 1.0), 1.0 - SCATTER_KEPT)
+    apart = np.minimum((moved - state["last"]) ** 2, WINSOR * np.maximum(model, state["scatter"]))
+    scatter = state["scatter"] + gain * (apart * (seen > 0.0) - state["scatter"])
+    shift = _followed(state, moved)
     noise = CORRELATED * np.maximum(model, scatter)
     # log likelihood of having come back against going on, summed since the last sign of the latter
     nats = APART * shift * (MIDWAY * shift - moved) / noise
@@ -105,7 +103,7 @@ def recovered(state: State, bucket: Bucket, rhythm: Floats) -> Bools:
     open_ = watched[:, None]
     known = state["weight"][:, None] == EARLY_BUCKETS - 1.0
     first = np.where(known, shift, state["first_shift"])
-    changed = {"mean": mean, "scatter": scatter, "back": back, "shift": shift, "first_shift": first}
+    changed = {"last": moved, "scatter": scatter, "back": back, "shift": shift, "first_shift": first}
     for name, value in changed.items():
         state[name] = np.where(open_, value, state[name])
     state["buckets"] = np.where(watched, state["buckets"] + 1.0, 0.0)
@@ -115,13 +113,13 @@ def recovered(state: State, bucket: Bucket, rhythm: Floats) -> Bools:
     return over
 
 
-def _followed(state: State, moved: Floats, mean: Floats) -> Floats:
+def _followed(state: State, moved: Floats) -> Floats:
     """Return how far level and contrast have moved: what opened the trouble, then what was seen since."""
     first, weight = state["first_shift"], state["weight"][:, None]
     sign = np.sign(first)
     early = weight < EARLY_BUCKETS
     gain = np.where(early, 1.0 / (weight + 1.0), FOLLOW * (state["buckets"][:, None] >= LEAST_BUCKETS))
-    shift = state["shift"] + gain * (np.where(early, moved, mean) - state["shift"])
+    shift = state["shift"] + gain * (moved - state["shift"])
     least = np.where(early, EARLY_KEPT, LEAST_KEPT) * np.abs(first)
     result: Floats = np.maximum(shift * sign, least) * sign
     return result
