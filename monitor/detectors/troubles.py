@@ -3,7 +3,8 @@
 While a trouble is open the baseline is frozen. What moved (the level, or one contrast) is followed from
 bucket to bucket; the trouble closes when it is shown to be back near where it came from: closer to its
 origin than to what it had fallen to, by several errors. The errors count few requests, the wander of the
-traffic, and how unsteady the stream is since the trouble began.
+traffic, and how unsteady the stream is since the trouble began. An improvement is over, too, when it has
+lasted for `ADOPT_SECONDS`: what was seen since is then the baseline. A fall never is.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ SCATTER_KEPT = 0.97
 FOLLOW = 0.01
 LEAST_KEPT = 0.7
 RISE_SCORE, RISE_SHARE = 0.75, 0.5
+ADOPT_SECONDS, ADOPT_SLOW_SECONDS = 12 * 3600.0, 26 * 3600.0
+LONGEST_STEP_SECONDS = 900.0
 
 DTYPE = np.dtype(
     [
@@ -67,6 +70,7 @@ DTYPE = np.dtype(
         ("streak", "f8"),
         ("recent", "f8", base.NUM_SUMS),
         ("after", "f8", base.NUM_SUMS),
+        ("lasted", "f4"),
     ],
 )
 
@@ -104,7 +108,6 @@ def recovered(state: State, bucket: Bucket, wander: Floats, rhythm: Floats) -> B
     window[:, :, 0] += 1.0 / noise
     window[:, :, 1] += moved / noise
     mean = window[:, :, 1] / window[:, :, 0]
-    lasting = np.stack([wander, np.where(channel == 0, wander, 0.0)], 1)
     error = np.sqrt(1.0 / window[:, :, 0])
     shift, first = state["shift"], state["first_shift"]
     sign = np.sign(first)
@@ -121,8 +124,25 @@ def recovered(state: State, bucket: Bucket, wander: Floats, rhythm: Floats) -> B
     state["shift"] = np.where(open_, shift, state["shift"])
     state["buckets"] = np.where(watched, seen + 1.0, 0.0)
     state["streak"] = np.where(watched, streak, 0.0)
+    _grow_older(state, bucket, watched)
     over: Bools = watched & ((back.all(1) & (seen >= LEAST_BUCKETS)) | (streak >= QUICK_BUCKETS))
     return over
+
+
+def _grow_older(state: State, bucket: Bucket, watched: Bools) -> None:
+    step = base.clip(bucket.at - bucket.began_at, 0.0, LONGEST_STEP_SECONDS)
+    state["lasted"] = np.where(watched, state["lasted"] + step, 0.0)
+
+
+def lasting(state: State, slow: Bools) -> Bools:
+    """Return the rows [B] whose improvement lasts so long, in time with traffic, that it is the usual level.
+
+    A night's batch is no improvement for good, so a step must last half a day; one that came slowly
+    (`slow` [B]), and could be a swing of the day, more than a day.
+    """
+    least = np.where(slow, ADOPT_SLOW_SECONDS, ADOPT_SECONDS)
+    result: Bools = (state["kind"] == IMPROVEMENT) & (state["lasted"] >= least)
+    return result
 
 
 def conditions(state: State, warm: Bools) -> Ints:
