@@ -96,6 +96,22 @@ def around(
     return Attribution(tuple(text for _, _, text in strengths), _rank(strengths))
 
 
+def with_traffic(found: Attribution, explained: float, unexplained: float) -> Attribution:
+    """Return what was found and that traffic explains a part (logits) of the move: the part is its weight."""
+    share = explained / (explained + unexplained)
+    text = (
+        f"prompt lengths, batch size and cache hits explain {explained:+.2f} logits of acceptance by what "
+        f"they did before; {unexplained:+.2f} they do not explain"
+    )
+    others = [replace(cause, weight=round(cause.weight * (1.0 - share), 3)) for cause in found.causes]
+    known = [cause for cause in others if cause.cause == "traffic"]
+    weight = round(share + sum(cause.weight for cause in known), 3)
+    evidence = "; ".join([text, *(cause.evidence for cause in known)])
+    causes = [Cause("traffic", weight, evidence), *(cause for cause in others if cause.cause != "traffic")]
+    ranked = sorted(causes, key=lambda cause: (-cause.weight, cause.cause))
+    return Attribution((*found.facts, text), tuple(ranked))
+
+
 def with_reason(found: Attribution, reason: str) -> Attribution:
     """Return what was found and, as likely as all of it, what the engine is known to do by itself."""
     if not reason:

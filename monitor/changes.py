@@ -26,7 +26,7 @@ def raised(state: State, counts: Counts, alarm: Alarm, lengths: tuple[float, ...
     cost = _cost(alarm, before, after)
     open_event = identity.event
     if alarm.action == "close" and open_event is not None:
-        event = events.closed(open_event, alarm.raised_at)
+        event = events.closed(open_event, alarm.raised_at, alarm.fact)
     elif alarm.action == "update" and open_event is not None:
         known = attribution.Attribution(open_event.facts, open_event.causes)
         reached = (
@@ -51,6 +51,8 @@ def _why(
     interval = float(state.ledger["interval"][row])
     change = (alarm.change_point_low, alarm.change_point_high)
     why = attribution.around(change, interval, identity.marks, before, after)
+    if alarm.explained:
+        why = attribution.with_traffic(why, alarm.explained, alarm.unexplained)
     if alarm.kind == "speculation_silent":
         why = attribution.with_reason(why, _why_silent(identity.engine))
     return why

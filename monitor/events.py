@@ -171,9 +171,10 @@ def updated(event: Event, alarm: Alarm, cost: Cost, attribution: Attribution) ->
     )
 
 
-def closed(event: Event, at: float) -> Event:
-    """Return the event closed at `at` (unix seconds)."""
-    return replace(event, status="closed", closed_at=at)
+def closed(event: Event, at: float, fact: str = "") -> Event:
+    """Return the event closed at `at` (unix seconds), with what there is to say of its end."""
+    facts = (*event.facts, fact) if fact else event.facts
+    return replace(event, status="closed", closed_at=at, facts=facts)
 
 
 def identity(stream: str, change_point_at: float, raised_at: float, kind: str) -> str:

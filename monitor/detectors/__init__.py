@@ -23,9 +23,11 @@ from monitor.detectors import (
     plunge,
     reference,
     regimes,
+    rhythm,
     scores,
     shape,
     sightings,
+    traffic,
     trend,
     troubles,
 )
@@ -74,6 +76,7 @@ DTYPE = np.dtype(
         ("shape", shape.DTYPE),
         ("plunge", plunge.DTYPE),
         ("trend", trend.DTYPE),
+        ("traffic", traffic.DTYPE),
         ("floor", floor.DTYPE),
         ("trouble", troubles.DTYPE),
         ("regime", regimes.DTYPE),
@@ -98,6 +101,7 @@ def allocate(plan: Plan, n: int) -> State:
     level.allocate(state["level"])
     shape.allocate(state["shape"])
     trend.allocate(state["trend"])
+    traffic.allocate(state["traffic"])
     floor.allocate(state["floor"])
     return state
 
@@ -144,6 +148,7 @@ def _step(plan: Plan, state: State, counts: Counts) -> Findings:
     trials = evidence.from_counts(counts)
     notes = regimes.begin(state, counts)
     seen = _see_intervals(plan, state, trials, counts.values[:, Counter.GENERATION_TOKENS])
+    traffic.gather(state["traffic"], counts.values)
     rows = np.flatnonzero(seen.full)
     if len(rows):
         part = state if len(rows) == len(state) else state[rows]
@@ -183,8 +188,9 @@ def _see_intervals(plan: Plan, state: State, trials: evidence.Trials, tokens: Fl
 def _see_buckets(plan: Plan, state: State, trials: evidence.Trials, rows: Indices, seen: Sightings) -> None:
     """Run what works on full buckets over their rows and write what was seen into `seen`."""
     baseline, trouble = state["baseline"], state["trouble"]
-    bucket = _measure(state, trials.at[rows])
+    measured = _measure(state, trials.at[rows])
     undisturbed = trouble["kind"] == 0
+    bucket = _unexplained(state, measured, undisturbed)
     started = undisturbed & (baseline["buckets"] >= STARTED_BUCKETS)
     warm = (baseline["buckets"] >= WARM_BUCKETS) & (bucket.age >= WARM_SECONDS)
     verdict = level.step(plan, state["level"], bucket, warm, started & bucket.usable[:, 0])
@@ -192,13 +198,13 @@ def _see_buckets(plan: Plan, state: State, trials: evidence.Trials, rows: Indice
     excitement = np.maximum(np.maximum(verdict.down, verdict.up), shifted.max(1))
     calm = started & (excitement < CALM) & (seen.plunge[rows] < CALM_PLUNGE)
     learning = calm[:, None] & bucket.usable
-    _learn(state, bucket, learning)
+    _learn(state, bucket, measured.score[:, 0] - state["traffic"]["explained"], learning)
     sightings.note(seen.level, rows, verdict)
     seen.shape[rows] = shifted
-    seen.score[rows] = bucket.score
+    seen.score[rows] = measured.score
     if not undisturbed.all():
-        rhythm = trend.rhythm(state["trend"], bucket.at)
-        seen.over[rows] = troubles.recovered(trouble, bucket, rhythm)
+        expected = rhythm.at_time(state["trend"]["rhythm"], bucket.at)
+        seen.over[rows] = troubles.recovered(trouble, bucket, expected)
     troubles.gather(trouble, state["bucket"]["sums"])
     _see_blocks(plan, state, rows, bucket.at, seen)
     # many drafts of few requests count for no more than the requests
@@ -223,24 +229,35 @@ def _measure(state: State, at: Floats) -> Bucket:
     return Bucket(at, began, age, score, found.information, variance, usable)
 
 
-def _learn(state: State, bucket: Bucket, learning: Bools) -> None:
-    """Let calm buckets teach how noisy the scores are and where the level lately was."""
+def _unexplained(state: State, bucket: Bucket, undisturbed: Bools) -> Bucket:
+    """Return the full buckets with what traffic does not explain of the level's score."""
+    explained = traffic.measure(state["traffic"], bucket.at, bucket.began_at, undisturbed)
+    if not explained.any():
+        return bucket
+    score = bucket.score.copy()
+    score[:, 0] = traffic.left(score[:, 0], explained, state["level"]["local"])
+    return replace(bucket, score=score)
+
+
+def _learn(state: State, bucket: Bucket, usual: Floats, learning: Bools) -> None:
+    """Let calm buckets teach how noisy the scores are and where the level was, `usual` [B] traffic given."""
     around_local = bucket.score.copy()
     around_local[:, 0] -= state["level"]["local"]
     noise.learn(state["noise"], around_local, bucket.information, learning)
     shape.learn(state["shape"], bucket, learning)
-    level.follow(state["level"], bucket.score[:, 0], learning[:, 0])
+    level.follow(state["level"], usual, learning[:, 0])
 
 
 def _see_blocks(plan: Plan, state: State, rows: Indices, at: Floats, seen: Sightings) -> None:
     """Run what works on blocks of full buckets."""
-    full = np.flatnonzero(trend.gather(state["trend"], state["bucket"], at))
+    passing = state["traffic"]
+    full = np.flatnonzero(trend.gather(state["trend"], state["bucket"], passing["deviation"], at))
     if not len(full):
         return
-    part, baseline = state["trend"][full], state["baseline"][full]
+    part, baseline, about = state["trend"][full], state["baseline"][full], passing[full]
     on = (state["trouble"]["kind"][full] == 0) & (baseline["buckets"] >= WARM_BUCKETS)
-    verdict = trend.step(plan, part, baseline, at[full], on)
-    state["trend"][full] = part
+    verdict = trend.step(plan, part, baseline, about, at[full], on)
+    state["trend"][full], passing[full] = part, about
     where = rows[full]
     sightings.note(seen.trend, where, verdict)
     seen.trend_shift[where] = part["shift"]

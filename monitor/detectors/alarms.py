@@ -7,15 +7,28 @@ trouble opens no other. It only gets worse, or is over.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.detectors import base, diagnosis, floor, level, plunge, shape, trend, troubles
+from monitor.detectors import (
+    base,
+    diagnosis,
+    floor,
+    level,
+    plunge,
+    reference,
+    rhythm,
+    shape,
+    traffic,
+    trend,
+    troubles,
+)
 from monitor.detectors.diagnosis import Case
 
 if TYPE_CHECKING:
-    from monitor.detectors.base import Action, Alarm, Kind, Severity, State
+    from monitor.detectors.base import Action, Alarm, Floats, Kind, Severity, State
     from monitor.detectors.diagnosis import Diagnosis
     from monitor.detectors.evidence import Trials
     from monitor.detectors.sightings import Sightings
@@ -30,6 +43,8 @@ SEVERITIES: dict[Kind, Severity] = {
 LEAST_SHIFT = 0.15
 LONG_AGO_SECONDS = 150.0
 GROWN = 1.1
+LEAST_EXPLAINED = 0.03
+ADOPTED = "the improvement lasted and is the new baseline"
 
 
 def settle(plan: base.Plan, state: State, trials: Trials, seen: Sightings) -> list[Alarm]:
@@ -39,7 +54,8 @@ def settle(plan: base.Plan, state: State, trials: Trials, seen: Sightings) -> li
     news = np.maximum(np.maximum(seen.falls(), seen.rises()), seen.silent) >= 1.0
     if kind.any():
         grown = seen.full & (np.abs(trouble["shift"][:, 0]) > GROWN * np.abs(trouble["first_shift"][:, 0]))
-        news |= (kind > 0) & (seen.over | grown | (kind >= troubles.DEAD))
+        settled = troubles.lasting(trouble, trouble["detector"] == DETECTORS.index(trend.NAME))
+        news |= (kind > 0) & (seen.over | grown | settled | (kind >= troubles.DEAD))
     alarms: list[Alarm] = []
     for row in np.flatnonzero(news).tolist():
         case = Case(plan, state, trials, seen, row)
@@ -54,6 +70,8 @@ def _go_on(case: Case) -> list[Alarm]:
     awake = kind == troubles.SILENT and case.trials.proposed[row] > 0.0
     if seen.over[row] or awake or (kind == troubles.DEAD and seen.alive[row] >= 1.0):
         alarm = said(case, "close")
+        if seen.over[row]:
+            trend.passed(case.part("trend"), case.part("traffic"))
         _close(case)
         return [alarm]
     fell = seen.plunge[row] >= 1.0
@@ -61,6 +79,9 @@ def _go_on(case: Case) -> list[Alarm]:
         alarm = said(case, "close")
         trouble["kind"][row] = 0
         return [alarm, *_begin(case)]
+    one = trouble[row : row + 1]
+    if troubles.lasting(one, one["detector"] == DETECTORS.index(trend.NAME))[0]:
+        return [_adopt(case)]
     if kind in (troubles.COLLAPSE, troubles.IMPROVEMENT, troubles.DEAD, troubles.SILENT):
         return []
     lasting = trouble["buckets"][row] > 1.0 / troubles.FOLLOW
@@ -101,9 +122,8 @@ def opened(case: Case, found: Diagnosis) -> Alarm:
     """Open the trouble that was `found` and return the alarm that says so."""
     trouble, row, at = case.state["trouble"], case.row, float(case.trials.at[case.row])
     origin = diagnosis.origin(case)
-    if found.detector == trend.NAME:
-        origin[0] = case.seen.trend_origin[row]
     far = diagnosis.now(case) - origin
+    origin[0] = _unexplained_origin(case, found, origin)
     shift = np.array([far[0] if math.isnan(found.shift) else found.shift, far[found.channel]])
     sign = 1.0 if found.kind == "improvement" else -1.0
     if found.channel == 0:
@@ -126,12 +146,13 @@ def opened(case: Case, found: Diagnosis) -> Alarm:
         "origin": (origin[0], origin[found.channel]),
         "shift": shift,
         "first_shift": shift,
-        "rhythm": trend.rhythm(case.part("trend"), case.trials.at[case.one])[0],
+        "rhythm": rhythm.at_time(case.part("trend")["rhythm"], case.trials.at[case.one])[0],
         "last": 0.0,
         "scatter": 0.0,
         "back": 0.0,
         "weight": 1.0 if math.isnan(found.shift) else troubles.EARLY_BUCKETS,
         "buckets": 0.0,
+        "lasted": 0.0,
         "after": trouble["recent"][row] if at - since > LONG_AGO_SECONDS else case.trials.sums[row],
     }
     for name, value in values.items():
@@ -140,9 +161,18 @@ def opened(case: Case, found: Diagnosis) -> Alarm:
     return said(case, "open")
 
 
+def _unexplained_origin(case: Case, found: Diagnosis, origin: Floats) -> float:
+    """Return where the level stood, less what traffic explained of it in the hour before."""
+    if found.detector == trend.NAME:
+        return float(case.seen.trend_origin[case.row])
+    local, usual = case.part("level")["local"], case.part("traffic")["usual"]
+    return float(traffic.left(origin[:1], usual, local)[0])
+
+
 def _close(case: Case) -> None:
     """Forget the trouble, and what the detectors gathered while it was open."""
-    case.state["trouble"]["kind"][case.row] = 0
+    for name in ("kind", "last", "scatter", "back", "weight", "buckets", "lasted"):
+        case.state["trouble"][name][case.row] = 0
     level.restart(case.part("level"))
     shape.restart(case.part("shape"))
     plunge.restart(case.part("plunge"))
@@ -150,10 +180,28 @@ def _close(case: Case) -> None:
     floor.restart(case.part("floor"))
 
 
+def _adopt(case: Case) -> Alarm:
+    """Close an improvement that lasted and make what was seen since the baseline."""
+    alarm = replace(said(case, "close"), fact=ADOPTED)
+    trend.rebase(case.state["trend"], case.row)
+    reference.adopt(case.part("baseline"), case.part("trouble")["after"])
+    level.rebase(case.part("level"))
+    _close(case)
+    return alarm
+
+
 def said(case: Case, action: Action) -> Alarm:
     """Return the alarm that says how the open trouble stands."""
     trouble, row = case.state["trouble"], case.row
     kind = troubles.KINDS[int(trouble["kind"][row]) - 1]
+    detector = DETECTORS[int(trouble["detector"][row])]
+    explained, unexplained = float(case.state["traffic"]["explained"][row]), float(trouble["shift"][row, 0])
+    if (
+        detector not in (level.NAME, trend.NAME)
+        or explained * unexplained <= 0.0
+        or abs(explained) < LEAST_EXPLAINED
+    ):
+        explained = 0.0
     mask, drafted = int(trouble["positions"][row]), int(min(case.trials.drafted[row], base.POSITIONS))
     return base.Alarm(
         index=row,
@@ -168,5 +216,7 @@ def said(case: Case, action: Action) -> Alarm:
         before=diagnosis.measured(case.state, case.state["baseline"]["local"][row], row),
         after=diagnosis.measured(case.state, trouble["after"][row], row),
         score=float(trouble["score"][row]),
-        detector=DETECTORS[int(trouble["detector"][row])],
+        detector=detector,
+        explained=explained,
+        unexplained=unexplained,
     )

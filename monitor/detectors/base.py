@@ -95,7 +95,8 @@ class Alarm:
 
     `change_point_at` (unix seconds) lies in [`change_point_low`, `change_point_high`] and is never after
     `raised_at`. `positions` are the draft positions that moved (0 first). A "note" is opened and closed
-    at once. `score` is in units of the limit.
+    at once. `score` is in units of the limit. `explained` is how many logits traffic explains of a move of
+    the level, `unexplained` the rest, which was judged. `fact` is what else there is to say.
     """
 
     index: int
@@ -111,6 +112,9 @@ class Alarm:
     after: Level
     score: float
     detector: str
+    explained: float = 0.0
+    unexplained: float = 0.0
+    fact: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,26 +87,26 @@ _SLOT_OF = _slots()
 
 DTYPE = np.dtype(
     [
-        ("resumed", "f8"),
+        ("resumed", "f4"),
         ("last_at", "f8"),
-        ("local", "f8"),
-        ("local_buckets", "f8"),
-        ("means", "f8", _FEATURES),
+        ("local", "f4"),
+        ("local_buckets", "f4"),
+        ("means", "f4", _FEATURES),
         ("gram", "f4", (_FEATURES, _FEATURES)),
-        ("cross", "f8", _FEATURES),
-        ("weights", "f8", _FEATURES),
+        ("cross", "f4", _FEATURES),
+        ("weights", "f4", _FEATURES),
         ("signature", "f4", len(_AGES)),
-        ("spread", "f8"),
-        ("learnt", "f8"),
+        ("spread", "f4"),
+        ("learnt", "f4"),
         ("pull", "f4", CANDIDATES),
         ("power", "f4", CANDIDATES),
         ("age", "i2", CANDIDATES),
         ("born_at", "f4", CANDIDATES),
         ("epoch", "f8"),
         ("bucket", "i8"),
-        ("peak", "f8", 2),
-        ("excursions", "f8", 2),
-        ("excess", "f8", 2),
+        ("peak", "f4", 2),
+        ("excursions", "f4", 2),
+        ("excess", "f4", 2),
     ],
 )
 
@@ -128,6 +128,12 @@ def restart(state: State) -> None:
     state["age"] = -1
     state["peak"] = 0.0
     state["resumed"] = 0.0
+
+
+def rebase(state: State) -> None:
+    """Begin anew around another baseline, in which the level stands at 0."""
+    restart(state)
+    state["local"] = state["local_buckets"] = 0.0
 
 
 def limits(plan: base.Plan, state: State) -> Floats:

@@ -31,7 +31,7 @@ FLOORS = np.array([LEVEL_FLOOR] + [3e-4] * (base.POSITIONS - 1))
 _EPS = 1e-9
 
 DTYPE = np.dtype(
-    [("spread", "f8", base.POSITIONS), ("seen", "f8", base.POSITIONS), ("center", "f8", base.POSITIONS)]
+    [("spread", "f4", base.POSITIONS), ("seen", "f4", base.POSITIONS), ("center", "f4", base.POSITIONS)]
 )
 
 

@@ -152,6 +152,14 @@ def restart(state: State, at: Floats) -> None:
     state["relocate"] = 1.0
 
 
+def adopt(state: State, sums: Floats) -> None:
+    """Make `sums` [B, 18], all that was seen since the level rose for good, the baseline."""
+    state["sums"] = state["local"] = sums
+    state["fresh"] = state["aged"] = 0.0
+    state["relocate"] = 0.0
+    derive(state)
+
+
 def forget(state: State, positions_kept: Floats) -> None:
     """Drop the baseline of the positions from `positions_kept` [B] on: another k made them incomparable."""
     keep = np.concatenate([positions_kept[:, None] > _INDEX] * 2 + [np.ones((len(state), 2), bool)], 1)

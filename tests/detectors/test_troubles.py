@@ -126,6 +126,29 @@ def test_an_improvement_is_news_only() -> None:
     assert closed.raised_at > simulated.START + 15 * 660
 
 
+def test_an_improvement_that_lasts_becomes_the_baseline() -> None:
+    """After half a day a better level is the usual one, the news closes and says so, and a fall back is a drop."""
+    better, back = 4 * HOUR, 18 * HOUR
+    change = between(better, back, lambda rate: shifted(rate, 0.5))
+    watch = simulated.watched().see(simulated.intervals(BUSY, back + HOUR, change=change))
+    told = [(alarm.action, alarm.kind) for alarm in watch.alarms]
+    assert told == [("open", "improvement"), ("close", "improvement"), ("open", "drop")]
+    _, adopted, fall = watch.alarms
+    assert adopted.fact == "the improvement lasted and is the new baseline"
+    assert adopted.raised_at == pytest.approx(simulated.START + 15 * better + 12 * 3600, abs=300)
+    assert fall.before.mal == pytest.approx(adopted.after.mal, rel=0.03)
+    assert 0 < fall.raised_at - simulated.START - 15 * back < 600
+
+
+def test_a_fall_is_never_the_baseline() -> None:
+    """A drop that lasts longer than an improvement must is open still, and the baseline what it was."""
+    change = between(4 * HOUR, 30 * HOUR, lambda rate: shifted(rate, -0.6))
+    watch = simulated.watched().see(simulated.intervals(BUSY, 20 * HOUR, change=change))
+    assert [(alarm.action, alarm.kind) for alarm in watch.alarms] == [("open", "drop")]
+    assert watch.findings is not None
+    assert watch.findings.baseline_mal[0] == pytest.approx(watch.alarms[0].before.mal, rel=0.03)
+
+
 def test_another_k_is_a_regime_and_no_collapse() -> None:
     """With k from 5 to 3 the MAL falls by construction: a note, no alarm, and the baseline of three positions."""
     watch = simulated.watched().see(simulated.intervals(BUSY, 480))
