@@ -96,6 +96,13 @@ def _events(state: State, alarm: FleetAlarm) -> list[Event]:
         return [] if held is None else [events.closed(held, alarm.raised_at)]
     tokens = alarm.after.mal / alarm.before.mal if alarm.before.mal > 0 else math.nan
     cost = Cost(tokens, 1.0 / tokens, events.benefit_lost(alarm.before.mal, alarm.after.mal))
+    held = groups.open.get(alarm.group)
+    if alarm.action == "update":
+        if held is None:
+            return []
+        grown = replace(held, kind=alarm.kind, severity=alarm.severity, after=alarm.after, cost=cost)
+        groups.open[alarm.group] = replace(grown, updates=held.updates + 1)
+        return [groups.open[alarm.group]]
     name = next(name for name, number in groups.numbers.items() if number == alarm.group)
     ids = tuple(state.identities[row].id for row in alarm.rows)
     groups.open[alarm.group] = events.of_fleet(name, ids, alarm, cost, _why(state, alarm))

@@ -209,14 +209,41 @@ def falling_tails(step: int, rate: Floats) -> Floats:
 def test_late_positions_that_fall_everywhere_are_one_event() -> None:
     """It is said once, of the group and with the positions; no replica is blamed; it closes when it is over."""
     watch = one_group().see(traffic(320, falling_tails))
-    assert [(alarm.kind, alarm.action) for alarm in watch.common] == [
-        ("tail_drop", "open"),
-        ("tail_drop", "close"),
-    ]
+    assert [alarm.action for alarm in watch.common] == ["open", "close"]
+    assert watch.common[0].kind == "tail_drop"
     assert watch.common[0].positions == (3, 4)
     assert watch.common[0].rows == tuple(range(REPLICAS))
     assert watch.common[0].after.mal < watch.common[0].before.mal
     assert watch.common[0].raised_at - (simulated.START + 15.0 * WARM) <= 60.0
+    assert watch.opened() == []
+
+
+def test_a_collapse_everywhere_is_one_critical_event() -> None:
+    """Where all replicas collapse it is one event and a critical one, however the counts scatter down there."""
+
+    def change(step: int, rate: Floats) -> Floats:
+        return shifted(rate, -3.0) if step >= WARM else rate
+
+    watch = one_group().see(traffic(400, change))
+    assert [(alarm.kind, alarm.severity, alarm.action) for alarm in watch.common] == [
+        ("collapse", "critical", "open")
+    ]
+    assert watch.common[0].raised_at - (simulated.START + 15.0 * WARM) <= 45.0
+    assert watch.common[0].after.mal < 0.6 * watch.common[0].before.mal
+    assert watch.opened() == []
+
+
+def test_a_slow_decay_everywhere_is_one_event() -> None:
+    """What each replica's own trend shows and the comparison does not is said once, of the group."""
+    day = 1440
+
+    def change(step: int, rate: Floats) -> Floats:
+        return shifted(rate, -0.65 * min(max(step - day, 0) / 240.0, 1.0))
+
+    slow = Traffic(drafts=20000.0, interval=60.0, keeps=0.1, request_sd=0.06)
+    news = simulated.intervals(slow, day + 360, streams=REPLICAS, seed=5, change=change)
+    watch = one_group().see(news)
+    assert [alarm.action for alarm in watch.common] == ["open"]
     assert watch.opened() == []
 
 

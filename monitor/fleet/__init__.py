@@ -34,6 +34,7 @@ SKIPPED = turns.NOBODY
 LEAST_DRAFTS = 16.0
 PLUNGING = 0.3
 TAILING = 0.3
+MERGED = 1.5
 _LATER = np.iinfo(np.int64).max
 
 STREAM_DTYPE = np.dtype([*turns.STREAM_FIELDS, *words.STREAM_FIELDS, ("odd", odd.DTYPE)])
@@ -207,19 +208,20 @@ def _compare(said: words.Words, numbers: Ints, rows: Indices, at: Floats) -> Non
     of = np.searchsorted(numbers, part["group"])
     first = groupwise.starts(of)
     seen = scores.against(part["sums"], part["rate"], part["known"] > 0.0)
-    variance = part["spread"] / np.maximum(seen.information[:, 0], 1.0) + noise.FLOORS[1]
+    # what was merged over a gap is one look: its requests are few, however many their drafts
+    looks = np.maximum(part["covered"] / (MERGED * group["seconds"][of]), 1.0)
+    variance = part["spread"] * looks / np.maximum(seen.information[:, 0], 1.0) + noise.FLOORS[1]
     healthy = part["troubled"] == 0.0
     found = shared.parts(seen.shift[:, 0], variance, of, healthy)
     seen_apart = odd.Apart(found.apart, found.apart_variance, part["began_at"], healthy)
     odd.step(said.plan, part["odd"], group["learnt"], of, seen_apart)
     began = np.minimum.reduceat(part["began_at"], first)
-    opens, closes = shared.step(said.plan, group["shared"], found.common, found.common_variance, began, at)
+    news = shared.step(said.plan, group["shared"], found.common, found.common_variance, began, at)
+    group["held"] = groupwise.share(part["held"] > 0.0, first)
     table.put(said.streams, rows, part)
     table.put(said.groups, numbers, group)
-    for index in np.flatnonzero(
-        opens | closes | (group["said"] > 0.0) | (group["shared"]["open"] > 0.0)
-    ).tolist():
-        said.of_group(int(numbers[index]), rows[of == index], float(at[index]), closes=bool(closes[index]))
+    for index in np.flatnonzero((group["said"] > 0.0) | (group["shared"]["open"] > 0.0)).tolist():
+        said.of_group(int(numbers[index]), rows[of == index], float(at[index]), news[index])
     own = part["odd"]["score"] >= words.SUPPORTED
     for index in np.flatnonzero(own | (part["held"] > 0.0)).tolist():
         said.of_replica(int(rows[index]), float(at[of[index]]))

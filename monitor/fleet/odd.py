@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from monitor.detectors.base import Bools, Floats, Indices, State
 
 SIZES = np.array([0.13, 0.25, 0.5, 1.0])
-MEMORIES = np.array([1.0, 4.0, 20.0, 100.0])
-PRIOR_WEIGHTS = np.array([0.40, 0.24, 0.0, 0.03])
+MEMORIES = np.array([1.0, 4.0, 20.0])
+PRIOR_WEIGHTS = np.array([0.40, 0.24, 0.03])
 PRIOR_PERIODS = 60.0
 LEARNING_PERIODS = 100000.0
 SOLVE_EVERY = 60
-EXTRA_NATS = 0.2
+EXTRA_NATS = 0.3
 LEAST_LIMIT = 3.0
 WORTH = (0.02, 1.0)
 LARGEST_LOSS = -0.3
@@ -47,7 +47,7 @@ SPREAD_MEMORY = 3000.0
 LEAST_SPREAD = 0.05
 OFFSET_PERIODS = 1920.0
 WARM_PERIODS = 120.0
-DOUBT_PERIODS, DOUBT_ERRORS = 60.0, 1.5
+DOUBT_PERIODS = 60.0
 EXCURSION, OVER = 4.0, 1.0
 EXCURSIONS_PRIOR = 20.0
 EXCURSIONS_MEMORY = 500.0
@@ -180,7 +180,7 @@ def _sum_up(
     """Let the sums of all sizes grow or begin anew with a surprise; a period is worth `most` [M] at most."""
     spread = state["spread"][:, None]
     seen = np.minimum(state["seen"] + DOUBT_PERIODS, 2.0 * OFFSET_PERIODS)
-    doubt = (DOUBT_ERRORS * np.sqrt(state["spread"] / seen) / np.maximum(_left(weights), 0.05))[:, None]
+    doubt = (np.sqrt(state["spread"] / seen) / np.maximum(_left(weights), 0.05))[:, None]
     age = np.minimum(state["age"], _OLDEST)
     lately = 1.0 - (_RESPONSE[age] * weights[:, None, :]).sum(2)
     sizes = SIZES / error[:, None]

@@ -6,7 +6,7 @@ Measured (simulated, held-out seeds): MAL 3.4 → 2.9 on all of eight replicas i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ WARM_SECONDS = 1800.0
 FLOOR = 0.001
 WINSOR = 2.0
 LEAST_OTHERS = 3
+FAR, GROWN = 2.0, 1.3
 
 DTYPE = np.dtype(
     [
@@ -75,13 +76,16 @@ def parts(score: Floats, variance: Floats, of: Indices, healthy: Bools) -> Parts
     return Parts(total / weights, 1.0 / weights, score - others, variance + 1.0 / rest)
 
 
+News = Literal["", "opens", "grows", "closes"]
+
+
 def step(
     plan: base.Plan, state: State, score: Floats, variance: Floats, began_at: Floats, at: Floats
-) -> tuple[Bools, Bools]:
-    """Take in the common level [G] of a turn of some groups; return which troubles open, and which close.
+) -> list[News]:
+    """Take in the common level [G] of a turn of some groups; return what it makes of the trouble of each.
 
     A trouble closes when a step back of half its size at least was found, or when the mean of the last
-    minutes is nearer to where it came from.
+    minutes is nearer to where it came from. It grows when that mean is far below what it was said to be.
     """
     state["began_at"] = np.where(state["periods"] > 0.0, state["began_at"], began_at)
     state["periods"] += 1.0
@@ -96,35 +100,45 @@ def step(
     calm = np.maximum(verdict.down, verdict.up) < level.CALM
     level.follow(state["level"], score, ~open_ & calm)
     state["score"] = verdict.down
-    opens = ~open_ & (verdict.down >= 1.0)
-    for row in np.flatnonzero(opens).tolist():
-        _open(state[row : row + 1], min(float(verdict.down_since[row]), float(at[row])))
-    closes = np.zeros(len(state), bool)
-    for row in np.flatnonzero(open_).tolist():
-        closes[row] = _over(state[row : row + 1], float(score[row]), float(verdict.up[row]))
-    return opens, closes
+    news: list[News] = [""] * len(state)
+    for row in np.flatnonzero(open_ | (verdict.down >= 1.0)).tolist():
+        one = state[row : row + 1]
+        if open_[row]:
+            news[row] = _go_on(one, float(score[row]), float(verdict.up[row]))
+        else:
+            _open(one, float(score[row]), min(float(verdict.down_since[row]), float(at[row])))
+            news[row] = "opens"
+    return news
 
 
-def _open(state: State, since: float) -> None:
+def _open(state: State, score: float, since: float) -> None:
+    """Open a trouble of the size that the evidence speaks for, or of the level's if that is far below."""
+    likely = level.estimate(state["level"], 0, -1.0)
+    origin = float(state["level"]["local"][0])
+    far = score - origin
     state["open"] = 1.0
     state["change_at"] = since
-    state["shift"] = state["mean"] = level.estimate(state["level"], 0, -1.0)
-    state["origin"] = state["level"]["local"]
+    state["shift"] = state["mean"] = far if far < FAR * likely else likely
+    state["origin"] = origin
     state["open_periods"] = 0.0
     level.restart(state["level"])
 
 
-def _over(state: State, score: float, rise: float) -> bool:
+def _go_on(state: State, score: float, rise: float) -> News:
     """Follow an open trouble through a turn; end it if it is over."""
     state["mean"] = OPEN_KEPT * state["mean"] + (1.0 - OPEN_KEPT) * (score - state["origin"])
     state["open_periods"] += 1.0
-    shift = float(state["shift"][0])
+    shift, mean = float(state["shift"][0]), float(state["mean"][0])
     turned = rise >= RISE_SCORE and level.estimate(state["level"], 0, 1.0) > -RISE_SHARE * shift
-    back = float(state["mean"][0]) > BACK * shift
-    if state["open_periods"][0] < LEAST_PERIODS or not (turned or back):
-        return False
-    end(state)
-    return True
+    if state["open_periods"][0] < LEAST_PERIODS:
+        return ""
+    if turned or mean > BACK * shift:
+        end(state)
+        return "closes"
+    if mean < GROWN * shift:
+        state["shift"] = mean
+        return "grows"
+    return ""
 
 
 def end(state: State) -> None:

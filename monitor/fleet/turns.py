@@ -29,6 +29,7 @@ STREAM_FIELDS = [
     ("part", "i8"),
     ("interval", "f8"),
     ("began_at", "f8"),
+    ("covered", "f8"),
     ("sums", "f8", base.NUM_SUMS),
 ]
 GROUP_FIELDS = [("turn", "i8"), ("over", "i8"), ("waiting", "i8"), ("seconds", "f8"), ("ends_at", "f8")]
@@ -93,6 +94,7 @@ def add(streams: State, rows: Indices, sums: Floats, began_at: Floats, seconds: 
     """Add the counts of intervals to what is compared at the end of the turn."""
     empty = streams["sums"][rows, base.DRAFTS] <= 0.0
     streams["began_at"][rows] = np.where(empty, began_at, streams["began_at"][rows])
+    streams["covered"][rows] = np.where(empty, 0.0, streams["covered"][rows]) + seconds
     streams["interval"][rows] = seconds
     streams["sums"][rows] += sums
 

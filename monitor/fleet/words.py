@@ -1,9 +1,9 @@
 """What is said of groups and replicas once they were compared: named, held back, or said once for all.
 
 A replica's alarm is held back while its group explains it. A fall of the level is explained where the
-comparison does not support it (`SUPPORTED` of its limit), a collapse by most replicas plunging at once, a
-fall of late positions by most replicas having one. A trouble that is held back is said as soon as it is not
-explained any more, unless it is over by then.
+comparison does not support it (`SUPPORTED` of its limit), a fall far and at once by most replicas plunging, a
+fall of late positions by most replicas having one. What is held back of many is said once, of the group; what
+is held back of one is said as soon as it is not explained any more, unless it is over by then.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor import table
-from monitor.detectors import alarms, base, diagnosis, reference, sightings, troubles
+from monitor.detectors import alarms, base, diagnosis, floor, plunge, reference, sightings, troubles
 from monitor.detectors.diagnosis import Case, Diagnosis
 from monitor.detectors.evidence import Trials
 from monitor.fleet import odd
 
 if TYPE_CHECKING:
     from monitor.detectors.base import Action, Alarm, Indices, Kind, Severity, State
+    from monitor.fleet import shared
 
 LEAST_REPLICAS = 3
 EXPLAINED = 0.5
@@ -28,7 +29,9 @@ FEW = 0.25
 SUPPORTED = 0.6
 UNEXPLAINED_TURNS = 40.0
 HELD_KINDS = ("drop", "decay", "collapse")
-NOTHING, LEVEL, TAIL = 0.0, 1.0, 2.0
+AT_ONCE = (plunge.NAME, floor.NAME)
+MANY, LEAST_HELD = 0.3, 2
+NOTHING, LEVEL, HELD, TAILS = 0.0, 1.0, 2.0, 3.0
 
 STREAM_FIELDS = [
     ("rate", "f8", base.POSITIONS),
@@ -41,15 +44,22 @@ STREAM_FIELDS = [
     ("tailing", "f8"),
     ("held", "f8"),
 ]
-GROUP_FIELDS = [("members", "f8"), ("plunging", "f8"), ("tailing", "f8"), ("said", "f8")]
+GROUP_FIELDS = [
+    ("members", "f8"),
+    ("plunging", "f8"),
+    ("tailing", "f8"),
+    ("held", "f8"),
+    ("said", "f8"),
+    ("collapsed", "f8"),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class FleetAlarm:
     """A change of what the replicas of `group` have in common; `rows` are their rows in the state.
 
-    `shift` is how far the common level moved, in logits (0 where only late `positions` fell); before and
-    after are means over the replicas.
+    `shift` is how far the common level moved, in logits (0 where it is said from the alarms of replicas);
+    before and after are means over the replicas; `positions` are those of a fall of late positions.
     """
 
     group: int
@@ -87,15 +97,15 @@ class Words:
         """Say what the detectors raised about a stream, unless its group explains it."""
         held = self.streams["held"]
         if alarm.action == "open":
-            held[row] = self._explained(row, alarm.kind, shift)
-            if held[row] and alarm.kind == "tail_drop":
-                self._of_tails(row, alarm)
+            held[row] = self._explained(row, alarm.kind, alarm.detector, shift)
+            if held[row]:
+                self._of_many(row, alarm)
         if not held[row] or alarm.action == "note":
             self.kept.append(alarm)
         elif alarm.action == "close":
             held[row] = 0.0
 
-    def _explained(self, row: int, kind: Kind, shift: float) -> bool:
+    def _explained(self, row: int, kind: Kind, detector: str, shift: float) -> bool:
         """Return whether the trouble of one stream is what its whole group does: not seen to be its own."""
         number = int(self.streams["group"][row])
         if number < 0 or self.groups["members"][number] < LEAST_REPLICAS:
@@ -104,10 +114,27 @@ class Words:
             return float(self.groups["tailing"][number]) > EXPLAINED
         if kind not in HELD_KINDS or shift >= 0.0:
             return False
-        if kind == "collapse" and self.groups["said"][number] == NOTHING:
+        if detector in AT_ONCE and self.groups["said"][number] == NOTHING:
             return float(self.groups["plunging"][number]) > EXPLAINED
         own = self.streams["odd"][row]
         return float(own["score"]) < SUPPORTED and float(own["seen"]) >= odd.WARM_PERIODS
+
+    def _of_many(self, row: int, alarm: Alarm) -> None:
+        """Say once of the group what is held back of many replicas, from the alarm of the last of them.
+
+        Late positions are held back only where most replicas show it, so that the first alarm is enough.
+        """
+        number = int(self.streams["group"][row])
+        if self.groups["said"][number] != NOTHING:
+            return
+        members = np.flatnonzero(
+            (self.streams["group"] == number) & (self.streams["turn"] >= self.groups["turn"][number] - 1)
+        )
+        held = int((self.streams["held"][members] > 0.0).sum())
+        if alarm.kind == "tail_drop" or held >= max(LEAST_HELD, MANY * len(members)):
+            self.groups["collapsed"][number] = alarm.kind == "collapse"
+            self.groups["said"][number] = TAILS if alarm.kind == "tail_drop" else HELD
+            self.common.append(self._from_one(number, members, alarm))
 
     def of_replica(self, row: int, at: float) -> None:
         """Say of a replica, in the turn that ends at `at`, what is seen to be its own."""
@@ -128,8 +155,9 @@ class Words:
             few = self.groups["tailing"][number] <= FEW
             self.streams["held"][row] += few
             return bool(self.streams["held"][row] > UNEXPLAINED_TURNS)
-        if kind == "collapse" and not self._explained(row, kind, -1.0):
-            return True
+        detector = alarms.DETECTORS[int(self.everyone["trouble"]["detector"][row])]
+        if detector in AT_ONCE and self.groups["said"][number] == NOTHING:
+            return not self._explained(row, kind, detector, -1.0)
         return float(self.streams["odd"]["score"][row]) >= 1.0
 
     def _name(self, row: int, at: float) -> None:
@@ -163,18 +191,31 @@ class Words:
         seen = sightings.of_intervals(nothing, nothing, nothing, nothing, nothing > 0.0)
         return Case(self.plan, self.everyone[row : row + 1], trials, seen, 0)
 
-    def of_group(self, number: int, rows: Indices, at: float, *, closes: bool) -> None:
+    def of_group(self, number: int, rows: Indices, at: float, news: shared.News) -> None:
         """Say what the replicas `rows` of a group have in common, once while it lasts."""
-        group = self.groups[number]
-        if group["said"] == NOTHING and group["shared"]["open"] > 0.0:
+        group, said = self.groups[number], float(self.groups["said"][number])
+        open_ = bool(group["shared"]["open"] > 0.0)
+        action: Action | None = None
+        if open_ and said in (NOTHING, HELD):
             self.groups["said"][number] = LEVEL
-            self.common.append(self._of_level(number, rows, at, "open"))
-        elif group["said"] == LEVEL and closes:
+            action = "open" if said == NOTHING else None
+        elif said == LEVEL and news == "grows":
+            action = "update"
+        elif self._over(number, news):
             self.groups["said"][number] = NOTHING
-            self.common.append(self._of_level(number, rows, at, "close"))
-        elif group["said"] == TAIL and group["tailing"] <= FEW and group["shared"]["open"] == 0.0:
-            self.groups["said"][number] = NOTHING
-            self.common.append(replace(self._of_level(number, rows, at, "close"), kind="tail_drop"))
+            action = "close"
+        if action is not None:
+            alarm = self._of_level(number, rows, at, action)
+            if action != "update" or (alarm.kind == "collapse" and not group["collapsed"]):
+                self.common.append(alarm)
+            self.groups["collapsed"][number] = alarm.kind == "collapse"
+
+    def _over(self, number: int, news: shared.News) -> bool:
+        """Return whether what was said of a group is not so any more."""
+        group = self.groups[number]
+        if group["said"] == LEVEL or group["shared"]["open"] > 0.0:
+            return bool(group["said"] == LEVEL and news == "closes")
+        return bool(group["tailing" if group["said"] == TAILS else "held"] <= FEW)
 
     def _of_level(self, number: int, rows: Indices, at: float, action: Action) -> FleetAlarm:
         state, part = self.groups["shared"][number : number + 1], table.keep(self.streams, rows)
@@ -201,35 +242,25 @@ class Words:
             score=float(state["score"][0]),
         )
 
-    def _of_tails(self, row: int, alarm: Alarm) -> None:
-        """Say that late positions fell on most replicas, from the first alarm that says so of one of them."""
-        number = int(self.streams["group"][row])
-        if self.groups["said"][number] != NOTHING:
-            return
-        self.groups["said"][number] = TAIL
-        rows = np.flatnonzero(
-            (self.streams["group"] == number) & (self.streams["turn"] >= self.groups["turn"][number] - 1)
-        )
+    def _from_one(self, number: int, rows: Indices, alarm: Alarm) -> FleetAlarm:
+        """Return the alarm of one replica as that of all of them, with what they all did before and after."""
         part = table.keep(self.everyone, rows)
-        before = part["baseline"]["local"].sum(0)
-        after = part["trouble"]["recent"].sum(0)
-        self.common.append(
-            FleetAlarm(
-                group=number,
-                rows=tuple(rows.tolist()),
-                kind=alarm.kind,
-                severity=alarm.severity,
-                action="open",
-                change_point_at=alarm.change_point_at,
-                change_point_low=alarm.change_point_low,
-                change_point_high=alarm.change_point_high,
-                raised_at=alarm.raised_at,
-                shift=0.0,
-                before=diagnosis.measured(part, before, 0),
-                after=diagnosis.measured(part, after, 0),
-                score=alarm.score,
-                positions=alarm.positions,
-            )
+        held = self.streams["held"][rows] > 0.0
+        return FleetAlarm(
+            group=number,
+            rows=tuple(rows.tolist()),
+            kind=alarm.kind,
+            severity=alarm.severity,
+            action="open",
+            change_point_at=alarm.change_point_at,
+            change_point_low=alarm.change_point_low,
+            change_point_high=alarm.change_point_high,
+            raised_at=alarm.raised_at,
+            shift=0.0,
+            before=diagnosis.measured(part, part["baseline"]["local"].sum(0), 0),
+            after=diagnosis.measured(part, part["trouble"]["after"][held].sum(0), 0),
+            score=alarm.score,
+            positions=alarm.positions if alarm.kind == "tail_drop" else (),
         )
 
 
