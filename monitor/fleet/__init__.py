@@ -175,7 +175,8 @@ def _judge(said: words.Words, news: _News, some: Indices) -> None:
         for alarm in news.raised.get(index, ()):
             shift = float(news.watch["trouble"]["shift"][index, 0])
             said.judge(int(news.rows[index]), alarm, shift)
-    rows, kind = news.rows[some], news.watch["trouble"]["kind"][some]
+    rows = news.rows[some]
+    kind = said.everyone["trouble"]["kind"][rows]
     said.streams["held"][rows] *= kind > 0
     said.streams["troubled"][rows] = (kind > 0) & (said.streams["held"][rows] == 0.0)
 

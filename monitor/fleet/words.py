@@ -198,7 +198,7 @@ class Words:
         action: Action | None = None
         if open_ and said in (NOTHING, HELD):
             self.groups["said"][number] = LEVEL
-            action = "open" if said == NOTHING else None
+            action = "open" if said == NOTHING else "update"
         elif said == LEVEL and news == "grows":
             action = "update"
         elif self._over(number, news):
@@ -206,9 +206,10 @@ class Words:
             action = "close"
         if action is not None:
             alarm = self._of_level(number, rows, at, action)
-            if action != "update" or (alarm.kind == "collapse" and not group["collapsed"]):
+            worst, collapsed = bool(group["collapsed"]), alarm.kind == "collapse"
+            if action != "update" or (collapsed and not worst):
                 self.common.append(alarm)
-            self.groups["collapsed"][number] = alarm.kind == "collapse"
+            self.groups["collapsed"][number] = collapsed or (worst and action == "update")
 
     def _over(self, number: int, news: shared.News) -> bool:
         """Return whether what was said of a group is not so any more."""
