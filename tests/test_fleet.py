@@ -195,7 +195,7 @@ def test_replicas_that_are_read_once_a_minute() -> None:
 def test_long_requests_are_no_drop() -> None:
     """Where requests last for many minutes replicas differ for as long, which is nobody's fault."""
     long = Traffic(keeps=0.97)
-    watch = one_group().see(simulated.intervals(long, 4000, streams=REPLICAS, seed=7))
+    watch = one_group().see(simulated.intervals(long, 2500, streams=REPLICAS, seed=7))
     assert watch.opened() == []
 
 

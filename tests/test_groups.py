@@ -87,6 +87,12 @@ def test_the_odd_one_out_is_found_and_no_other_is_blamed() -> None:
     assert found[0].raised_at - (START + INTERVAL * CHANGE) <= 120
 
 
+def test_scrapes_one_by_one_bring_the_same_events() -> None:
+    """The odd one out is named with the last scrape of its round, whether the round comes as one batch or not."""
+    ticks = history(frozenset({2}))
+    assert seen([[scrape] for tick in ticks for scrape in tick]) == seen(ticks)
+
+
 def test_a_restart_changes_no_event_of_the_fleet() -> None:
     """Saved and restored in the middle of a change, the same events come."""
     ticks = history(frozenset(range(REPLICAS)))
