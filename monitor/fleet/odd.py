@@ -19,11 +19,11 @@ heavier than e^-x: requests that last for many minutes leave replicas apart for 
 Assumes that replicas differ by an offset that lasts for hours, and that what is left comes and goes within
 minutes. Cannot see a replica that was the odd one from the start, nor who is right where half of them fall.
 
-Measured (simulated, 24 groups of eight replicas, 8 of them not tuned on; all found): MAL 3.4 → 2.9 on one in
-1.3 min in the median at 5,000 drafts a scrape (a tenth, with few requests at hand, took over 8; those not tuned
-on 4.7 in the median), in 23 min at 8 slots; 3.4 → 3.2 at 5,000 drafts in 27. A slide of 0.65 logits in 4 h
-after 85 min. False alarms: 0.3 a month; none in 576 h of long requests. A matched filter that is told size and
-noise takes 1.2, 20 and 24 min at one alarm a month: the requests of one replica say no more.
+Measured (simulated, 24 groups of eight replicas, 8 of them not tuned on; all found), in the median: MAL
+3.4 → 2.9 on one at 5,000 drafts a scrape in 1.3 min (a tenth, with few requests at hand, took over 8;
+those not tuned on 4.7), at 8 slots in 23; 3.4 → 3.2 at 5,000 drafts in 27. A slide of 0.65 logits in 4 h
+after 85 min. False alarms: 0.3 a month; none in 576 h of long requests. A matched filter that is told
+size and noise takes 1.2, 20 and 24 min at one alarm a month: the requests of one replica say no more.
 """
 
 from __future__ import annotations
