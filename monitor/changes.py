@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 
 
 def raised(state: State, counts: Counts, alarm: Alarm, lengths: tuple[float, ...]) -> Event:
+    """Return the event that an alarm about a row of `counts` opens, changes or closes."""
+    return of_row(state, int(counts.rows[alarm.index]), alarm, lengths)
+
+
+def of_row(state: State, row: int, alarm: Alarm, lengths: tuple[float, ...]) -> Event:
     """Return the event that an alarm opens, changes or closes; the stream keeps it while it is open.
 
     `lengths` are those of the windows, in seconds.
     """
-    row = int(counts.rows[alarm.index])
     identity = state.identities[row]
     before, after = windows.around(state.sums[row : row + 1], alarm.change_point_at, lengths)
     cost = _cost(alarm, before, after)

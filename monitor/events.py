@@ -120,7 +120,7 @@ def of_fleet(
         before=alarm.before,
         after=alarm.after,
         cost=cost,
-        positions=(),
+        positions=alarm.positions,
         causes=attribution.causes,
         facts=attribution.facts,
         detector="fleet",

@@ -7,12 +7,12 @@ group is a row of the fleet's table; its name and its open event stand beside it
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import attribution, events, fleet
+from monitor import attribution, changes, events, fleet
 from monitor.events import Cost
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from monitor.streams import State
 
 SHARED = "all replicas of the model moved together: what they share is the traffic, the draft and the release"
+UNPROVEN = "closed without recovery"
 
 
 @dataclass(slots=True)
@@ -67,9 +68,9 @@ class Groups:
 def judge(
     plan: Watch, state: State, counts: Counts, watch: npt.NDArray[np.void], findings: Findings
 ) -> tuple[Findings, list[Event]]:
-    """Return the findings with the replicas' alarms put right, and the events of whole groups.
+    """Return the findings without the alarms that groups explain, and the events that comparing brings.
 
-    `watch` are the detectors' rows of `counts`, changed in place.
+    `watch` are the detectors' rows of `counts`, written back to `state` already.
     """
     groups = state.groups
     if len(groups.of) < fleet.LEAST_REPLICAS:
@@ -79,25 +80,50 @@ def judge(
     compared = large[numbers]
     if not compared.any():
         return findings, []
-    found, alarms = fleet.step(
-        plan, groups.fleet, np.where(compared, numbers, fleet.SKIPPED), counts, watch, findings
-    )
-    return found, [_event(state, alarm) for alarm in alarms]
+    of = np.where(compared, numbers, fleet.SKIPPED)
+    said = fleet.step(plan, groups.fleet, of, counts, watch, state.watch, findings)
+    found = [changes.of_row(state, row, alarm, state.window_seconds) for row, alarm in said.named]
+    for alarm in said.common:
+        found += _events(state, alarm)
+    return said.findings, found
 
 
-def _event(state: State, alarm: FleetAlarm) -> Event:
+def _events(state: State, alarm: FleetAlarm) -> list[Event]:
     """Return the event that an alarm of a group opens or closes; the group keeps it while it is open."""
     groups = state.groups
-    held = groups.open.get(alarm.group)
-    if alarm.action == "close" and held is not None:
-        del groups.open[alarm.group]
-        return events.closed(held, alarm.raised_at)
+    if alarm.action == "close":
+        held = groups.open.pop(alarm.group, None)
+        return [] if held is None else [events.closed(held, alarm.raised_at)]
     tokens = alarm.after.mal / alarm.before.mal if alarm.before.mal > 0 else math.nan
     cost = Cost(tokens, 1.0 / tokens, events.benefit_lost(alarm.before.mal, alarm.after.mal))
+    held = groups.open.get(alarm.group)
+    if alarm.action == "update":
+        if held is None:
+            return []
+        grown = replace(held, kind=alarm.kind, severity=alarm.severity, after=alarm.after, cost=cost)
+        groups.open[alarm.group] = replace(grown, updates=held.updates + 1)
+        return [groups.open[alarm.group]]
     name = next(name for name, number in groups.numbers.items() if number == alarm.group)
     ids = tuple(state.identities[row].id for row in alarm.rows)
     groups.open[alarm.group] = events.of_fleet(name, ids, alarm, cost, _why(state, alarm))
-    return groups.open[alarm.group]
+    return [groups.open[alarm.group]]
+
+
+def deserted(state: State, away: npt.NDArray[np.bool_], at: float) -> list[Event]:
+    """Return the open events of groups, closed at `at`, that too few replicas are left to judge.
+
+    away: which rows are of targets that left, or are on no page any more.
+    """
+    groups = state.groups
+    there = np.bincount(groups.of[~away], minlength=len(groups.numbers))
+    found = []
+    for number in sorted(groups.open):
+        if there[number] < fleet.LEAST_REPLICAS:
+            fact = f"{there[number]} replicas are left, {fleet.LEAST_REPLICAS} are compared: {UNPROVEN}"
+            event = groups.open.pop(number)
+            found.append(replace(events.closed(event, at), facts=(*event.facts, fact)))
+            fleet.end(groups.fleet, number)
+    return found
 
 
 def _why(state: State, alarm: FleetAlarm) -> attribution.Attribution:

@@ -221,8 +221,8 @@ def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation
     table.put(state.sums, counts.rows, sums)
     watch = table.take(state.watch, counts.rows)
     findings = detectors.step(plan.detection, watch, counts)
-    findings, shared = groups.judge(plan.detection, state, counts, watch, findings)
     table.put(state.watch, counts.rows, watch)
+    findings, shared = groups.judge(plan.detection, state, counts, watch, findings)
     _note_findings(state, counts, findings)
     raised = [changes.raised(state, counts, alarm, plan.windows) for alarm in findings.alarms]
     return Observation(counts, findings), [*switched, *raised, *shared]

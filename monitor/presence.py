@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from monitor import events
+from monitor import events, groups
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -41,12 +41,16 @@ def attend(state: State, limits: Limits, listed: Collection[str], at: float) -> 
         elif not target.left and at - target.gone_at >= limits.leave_seconds:
             target.left = True
             found += [_closed(event, target.gone_at, at) for event in _open_events(state, target)]
-    for row in _vanished(state, limits).tolist():
+    vanished = _vanished(state, limits)
+    for row in vanished.tolist():
         identity = state.identities[row]
         if identity.event is not None and not state.targets[identity.key.target].left:
             found.append(_closed(identity.event, float(state.status["last_at"][row]), at, "stream"))
         identity.event = None
-    return found
+    away = [state.targets[identity.key.target].left for identity in state.identities]
+    gone = np.array(away, bool)
+    gone[vanished] = True
+    return found + groups.deserted(state, gone, at)
 
 
 def forget(state: State, limits: Limits, at: float) -> npt.NDArray[np.intp] | None:

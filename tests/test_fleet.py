@@ -45,10 +45,13 @@ class Watched:
                 part = replace(each, **{name.name: getattr(each, name.name)[rows] for name in fields(each)})
                 state = self.watch[rows]
                 findings = detectors.step(self.plan, state, part)
-                findings, common = fleet.step(self.plan, self.fleet, self.groups[rows], part, state, findings)
                 self.watch[rows] = state
-                self.common += common
-                self.alarms += [replace(alarm, index=int(rows[alarm.index])) for alarm in findings.alarms]
+                said = fleet.step(self.plan, self.fleet, self.groups[rows], part, state, self.watch, findings)
+                self.common += said.common
+                self.alarms += [
+                    replace(alarm, index=int(rows[alarm.index])) for alarm in said.findings.alarms
+                ]
+                self.alarms += [alarm for _, alarm in said.named]
         return self
 
     def opened(self) -> list[Alarm]:
@@ -134,6 +137,127 @@ def test_batches_change_nothing(batches: int) -> None:
     assert sorted(apart.alarms, key=lambda alarm: alarm.raised_at) == together.alarms
     assert apart.fleet.groups.tobytes() == together.fleet.groups.tobytes()
     assert apart.watch.tobytes() == together.watch.tobytes()
+
+
+def spread_out(news: Iterator[Counts], seconds: float) -> Iterator[Counts]:
+    """Return the same intervals, but each stream's scrape comes `seconds` after the one before it."""
+    for each in news:
+        yield replace(each, at=each.at + seconds * np.arange(len(each.at)))
+
+
+@pytest.mark.parametrize("batches", [2, 8], ids=["in two", "one by one"])
+def test_scrapes_at_different_seconds(batches: int) -> None:
+    """Replicas that are read one after the other are compared alike, however their scrapes are batched."""
+    news = list(spread_out(traffic(60, on(slice(2, 3), -0.45)), 1.5))
+    together, apart = one_group().see(news), one_group().see(news, batches)
+    assert sorted(apart.alarms, key=lambda alarm: alarm.raised_at) == together.alarms
+    assert apart.fleet.streams.tobytes() == together.fleet.streams.tobytes()
+    assert apart.fleet.groups.tobytes() == together.fleet.groups.tobytes()
+    assert [(alarm.index, alarm.kind) for alarm in together.opened()] == [(2, "drop")]
+
+
+def test_a_turn_ends_with_the_last_news() -> None:
+    """Once all replicas have their say the odd one is named: at that moment, not with its next scrape."""
+    watch = one_group().see(spread_out(traffic(60, on(slice(2, 3), -0.6)), 1.0))
+    (alarm,) = watch.opened()
+    assert (alarm.raised_at - simulated.START) % 15.0 == REPLICAS - 1
+
+
+def test_a_replica_that_is_gone_is_not_waited_for_twice() -> None:
+    """Where a replica has no news the turn ends with the next period's, and from then on without it."""
+    news = list(traffic(60, on(slice(2, 3), -0.6)))
+    watch = one_group().see(news[:WARM])
+    groups = watch.groups
+    rows = np.arange(REPLICAS - 1)
+    for each in news[WARM:]:
+        part = replace(each, **{name.name: getattr(each, name.name)[rows] for name in fields(each)})
+        state = watch.watch[rows]
+        findings = detectors.step(watch.plan, state, part)
+        watch.watch[rows] = state
+        said = fleet.step(watch.plan, watch.fleet, groups[rows], part, state, watch.watch, findings)
+        watch.alarms += [alarm for _, alarm in said.named]
+    (alarm,) = watch.opened()
+    assert alarm.index == 2
+    assert alarm.raised_at - (simulated.START + 15.0 * WARM) <= 120.0
+
+
+def test_replicas_that_are_read_once_a_minute() -> None:
+    """A turn is as long as the replicas' scrape interval, so a fleet that is read once a minute is compared too."""
+    slow = Traffic(drafts=20000.0, interval=60.0, keeps=0.1, request_sd=0.06)
+    news = simulated.intervals(slow, WARM + 60, streams=REPLICAS, seed=5, change=on(slice(2, 3), -0.45))
+    watch = one_group().see(spread_out(news, 7.0))
+    assert watch.fleet.groups["seconds"][0] == 60.0
+    (alarm,) = watch.opened()
+    assert (alarm.index, alarm.kind) == (2, "drop")
+    assert alarm.raised_at - (simulated.START + 60.0 * WARM) <= 360.0
+
+
+def test_long_requests_are_no_drop() -> None:
+    """Where requests last for many minutes replicas differ for as long, which is nobody's fault."""
+    long = Traffic(keeps=0.97)
+    watch = one_group().see(simulated.intervals(long, 2500, streams=REPLICAS, seed=7))
+    assert watch.opened() == []
+
+
+def falling_tails(step: int, rate: Floats) -> Floats:
+    """Let positions 4 and 5 of all replicas fall for half an hour after the warm-up."""
+    if WARM <= step < WARM + 120:
+        rate[:, 3:] = shifted(rate[:, 3:], -0.85)
+    return rate
+
+
+def test_late_positions_that_fall_everywhere_are_one_event() -> None:
+    """It is said once, of the group and with the positions; no replica is blamed; it closes when it is over."""
+    watch = one_group().see(traffic(320, falling_tails))
+    assert [alarm.action for alarm in watch.common] == ["open", "close"]
+    assert watch.common[0].kind == "tail_drop"
+    assert watch.common[0].positions == (3, 4)
+    assert watch.common[0].rows == tuple(range(REPLICAS))
+    assert watch.common[0].after.mal < watch.common[0].before.mal
+    assert watch.common[0].raised_at - (simulated.START + 15.0 * WARM) <= 60.0
+    assert watch.opened() == []
+
+
+def test_a_collapse_everywhere_is_one_critical_event() -> None:
+    """Where all replicas collapse it is one event and a critical one, however the counts scatter down there."""
+
+    def change(step: int, rate: Floats) -> Floats:
+        return shifted(rate, -3.0) if step >= WARM else rate
+
+    watch = one_group().see(traffic(400, change))
+    assert [(alarm.kind, alarm.severity, alarm.action) for alarm in watch.common] == [
+        ("collapse", "critical", "open")
+    ]
+    assert watch.common[0].raised_at - (simulated.START + 15.0 * WARM) <= 45.0
+    assert watch.common[0].after.mal < 0.6 * watch.common[0].before.mal
+    assert watch.opened() == []
+
+
+def test_a_slow_decay_everywhere_is_one_event() -> None:
+    """What each replica's own trend shows and the comparison does not is said once, of the group."""
+    day = 1440
+
+    def change(step: int, rate: Floats) -> Floats:
+        return shifted(rate, -0.65 * min(max(step - day, 0) / 240.0, 1.0))
+
+    slow = Traffic(drafts=20000.0, interval=60.0, keeps=0.1, request_sd=0.06)
+    news = simulated.intervals(slow, day + 360, streams=REPLICAS, seed=5, change=change)
+    watch = one_group().see(news)
+    assert [alarm.action for alarm in watch.common] == ["open"]
+    assert watch.opened() == []
+
+
+def test_late_positions_that_fall_on_one_replica_are_its_own() -> None:
+    """The tail of one replica is not held back by the others, whose tails are well."""
+
+    def change(step: int, rate: Floats) -> Floats:
+        if step >= WARM:
+            rate[1:2, 3:] = shifted(rate[1:2, 3:], -0.85)
+        return rate
+
+    watch = one_group().see(traffic(60, change))
+    assert watch.common == []
+    assert [(alarm.index, alarm.kind) for alarm in watch.opened()] == [(1, "tail_drop")]
 
 
 def test_groups_do_not_know_each_other() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import checkpoint, events, pipeline
+from monitor import checkpoint, events, pipeline, presence
 from monitor.scrapes import Scrape
 from tests import made
 
@@ -87,6 +87,12 @@ def test_the_odd_one_out_is_found_and_no_other_is_blamed() -> None:
     assert found[0].raised_at - (START + INTERVAL * CHANGE) <= 120
 
 
+def test_scrapes_one_by_one_bring_the_same_events() -> None:
+    """The odd one out is named with the last scrape of its round, whether the round comes as one batch or not."""
+    ticks = history(frozenset({2}))
+    assert seen([[scrape] for tick in ticks for scrape in tick]) == seen(ticks)
+
+
 def test_a_restart_changes_no_event_of_the_fleet() -> None:
     """Saved and restored in the middle of a change, the same events come."""
     ticks = history(frozenset(range(REPLICAS)))
@@ -112,3 +118,21 @@ def test_a_model_that_left_takes_its_group_along() -> None:
     assert state.groups.of.tolist() == [0] * REPLICAS
     assert set(state.groups.fleet.streams["group"].tolist()) == {0}
     assert len(state.groups.fleet.groups) == 1
+
+
+def test_an_event_whose_replicas_left_is_closed() -> None:
+    """Once too few replicas are left to be compared nobody can prove a recovery, and the event says so."""
+    plan = pipeline.Plan()
+    state = pipeline.begin(plan)
+    for tick in history(frozenset(range(REPLICAS))):
+        pipeline.step(plan, state, tick)
+    assert len(state.groups.open) == 1
+    end = START + INTERVAL * TICKS
+    left = {f"r{number}" for number in range(2)}
+    assert presence.attend(state, plan.limits, left, end) == []
+    closing = presence.attend(state, plan.limits, left, end + plan.limits.leave_seconds)
+    (event,) = [event for event in closing if event.scope == "fleet"]
+    assert event.status == "closed"
+    assert event.facts[-1] == "2 replicas are left, 3 are compared: closed without recovery"
+    assert state.groups.open == {}
+    assert presence.attend(state, plan.limits, left, end + 2 * plan.limits.leave_seconds) == []
