@@ -69,11 +69,9 @@ def _go_on(case: Case) -> list[Alarm]:
     kind = int(trouble["kind"][row])
     awake = kind == troubles.SILENT and case.trials.proposed[row] > 0.0
     if seen.over[row] or awake or (kind == troubles.DEAD and seen.alive[row] >= 1.0):
-        alarm = said(case, "close")
         if seen.over[row]:
             trend.passed(case.part("trend"), case.part("traffic"))
-        _close(case)
-        return [alarm]
+        return [closed(case)]
     fell = seen.plunge[row] >= 1.0
     if kind == troubles.IMPROVEMENT and fell and diagnosis.collapsed(case, diagnosis.missing_now(case)):
         alarm = said(case, "close")
@@ -167,6 +165,13 @@ def _unexplained_origin(case: Case, found: Diagnosis, origin: Floats) -> float:
         return float(case.seen.trend_origin[case.row])
     local, usual = case.part("level")["local"], case.part("traffic")["usual"]
     return float(traffic.left(origin[:1], usual, local)[0])
+
+
+def closed(case: Case) -> Alarm:
+    """Close the open trouble and return the alarm that says so."""
+    alarm = said(case, "close")
+    _close(case)
+    return alarm
 
 
 def _close(case: Case) -> None:

@@ -102,9 +102,8 @@ def recovered(state: State, bucket: Bucket, rhythm: Floats) -> Bools:
     scatter = state["scatter"] + gain * (apart * (seen > 0.0) - state["scatter"])
     shift = _followed(state, moved)
     noise = CORRELATED * np.maximum(model, scatter)
-    # log likelihood of having come back against going on, summed since the last sign of the latter
-    nats = APART * shift * (MIDWAY * shift - moved) / noise
-    back = np.maximum(state["back"] + base.clip(nats, -MOST_NATS, MOST_NATS), 0.0)
+    # summed since the last sign that it goes on
+    back = np.maximum(state["back"] + nats_of_return(shift, moved, noise), 0.0)
     open_ = watched[:, None]
     known = state["weight"][:, None] == EARLY_BUCKETS - 1.0
     first = np.where(known, shift, state["first_shift"])
@@ -117,6 +116,12 @@ def recovered(state: State, bucket: Bucket, rhythm: Floats) -> Bools:
     proven = (back >= NATS) | (state["first_shift"] == 0.0)
     over: Bools = watched & proven.all(1)
     return over
+
+
+def nats_of_return(shift: Floats, moved: Floats, variance: Floats) -> Floats:
+    """Return the log likelihood of being back against having `moved` by `shift`, of one bucket, in nats."""
+    nats = APART * shift * (MIDWAY * shift - moved) / variance
+    return base.clip(nats, -MOST_NATS, MOST_NATS)
 
 
 def _followed(state: State, moved: Floats) -> Floats:

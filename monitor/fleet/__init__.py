@@ -223,6 +223,6 @@ def _compare(said: words.Words, numbers: Ints, rows: Indices, at: Floats) -> Non
     table.put(said.groups, numbers, group)
     for index in np.flatnonzero((group["said"] > 0.0) | (group["shared"]["open"] > 0.0)).tolist():
         said.of_group(int(numbers[index]), rows[of == index], float(at[index]), news[index])
-    own = part["odd"]["score"] >= words.SUPPORTED
+    own = (part["odd"]["score"] >= words.SUPPORTED) | (part["odd"]["named"] < 0.0)
     for index in np.flatnonzero(own | (part["held"] > 0.0)).tolist():
         said.of_replica(int(rows[index]), float(at[of[index]]))

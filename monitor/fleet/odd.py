@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.detectors import base
+from monitor.detectors import base, troubles
 from monitor.fleet import groupwise
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ DTYPE = np.dtype(
         ("peak", "f8"),
         ("best", "i8"),
         ("score", "f8"),
+        ("named", "f8"),
+        ("back", "f8"),
     ],
 )
 LEARNT_DTYPE = np.dtype(
@@ -144,6 +146,7 @@ def step(plan: base.Plan, state: State, learnt: State, of: Indices, apart: Apart
     state["sums"] *= ~resumed[:, None]
     state["last_at"] = began_at
     deviation, error = apart.level - state["offset"], np.sqrt(apart.variance)
+    _return(state, deviation, apart)
     weights = learnt["weights"][of]
     predicted = (state["means"] * weights).sum(1)
     surprise = deviation / error - predicted
@@ -167,6 +170,13 @@ def step(plan: base.Plan, state: State, learnt: State, of: Indices, apart: Apart
     reach = WINSOR * np.sqrt(state["spread"])
     followed = predicted + base.clip(surprise, -reach, reach)
     state["means"] += _GAINS * (followed[:, None] - state["means"])
+
+
+def _return(state: State, deviation: Floats, apart: Apart) -> None:
+    """Sum up what speaks for it that replicas which were named are level with the others again."""
+    named = state["named"] * ~apart.undisturbed
+    nats = troubles.nats_of_return(named, deviation, troubles.CORRELATED * apart.variance)
+    state["named"], state["back"] = named, np.maximum(state["back"] + nats, 0.0)
 
 
 def _left(weights: Floats) -> Floats:
@@ -251,3 +261,14 @@ def shift(state: State, row: int) -> float:
 def since(state: State, row: int) -> float:
     """Return when the fall of one replica began, unix seconds."""
     return float(state["since"][row, int(state["best"][row])])
+
+
+def name(state: State, row: int, shift: float) -> None:
+    """Let one replica be the odd one out, by a fall of `shift` logits, and begin its sums anew."""
+    restart(state[row : row + 1])
+    state["named"][row], state["back"][row] = shift, 0.0
+
+
+def over(state: State, row: int) -> bool:
+    """Return whether one replica that was named has proven to be level with the others again."""
+    return bool(state["back"][row] >= troubles.NATS)

@@ -143,6 +143,8 @@ class Words:
         if kind == 0:
             if score >= 1.0 and streams["sums"][row, base.DRAFTS] > 0.0:
                 self._name(row, at)
+        elif streams["odd"]["named"][row] < 0.0:
+            self._go_on(row, at)
         elif streams["held"][row] > 0.0 and self._its_own(row, troubles.KINDS[kind - 1]):
             streams["held"][row], streams["troubled"][row] = 0.0, 1.0
             case = self._case(row, at)
@@ -169,8 +171,19 @@ class Words:
         found = Diagnosis("collapse" if lost else "drop", "fleet", score, since, shift=shift)
         alarm = alarms.opened(case, found)
         self.named.append((row, replace(alarm, index=row)))
-        odd.restart(streams["odd"][row : row + 1])
+        odd.name(streams["odd"], row, shift)
         streams["troubled"][row] = 1.0
+
+    def _go_on(self, row: int, at: float) -> None:
+        """Close the trouble of a replica that is level with the others again, and only then.
+
+        What showed against the others alone is too small to be seen to be over by the replica alone.
+        """
+        if odd.over(self.streams["odd"], row):
+            self.named.append((row, replace(alarms.closed(self._case(row, at)), index=row)))
+            self.streams["troubled"][row] = 0.0
+        else:
+            self.everyone["trouble"]["back"][row] = 0.0
 
     def _case(self, row: int, at: float) -> Case:
         """Return one stream with what it did in this turn, to say something of it."""
