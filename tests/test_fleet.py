@@ -97,6 +97,19 @@ def test_a_small_drop_that_one_stream_cannot_show() -> None:
     assert (alarm.index, alarm.kind) == (0, "drop")
 
 
+def test_what_only_the_comparison_shows_ends_by_it() -> None:
+    """A replica that was named for a small drop is over it when it is level with the others again, not before."""
+    back = WARM + 400
+
+    def change(step: int, rate: Floats) -> Floats:
+        return on(slice(0, 1), -0.2)(step, rate) if step < back else rate
+
+    watch = one_group().see(traffic(600, change))
+    opened, closed = (alarm for alarm in watch.alarms if alarm.index == 0)
+    assert (opened.action, closed.action) == ("open", "close")
+    assert 0.0 < closed.raised_at - (simulated.START + 15.0 * back) <= 1800.0
+
+
 def test_a_drop_everywhere_is_one_event() -> None:
     """What all replicas do is said once, of the group, with its replicas; none of them is blamed."""
     watch = one_group().see(traffic(120, on(slice(None), -0.45)))
