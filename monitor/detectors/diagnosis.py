@@ -116,7 +116,8 @@ def _far_fall(case: Case) -> Diagnosis:
 
 
 def _fall(case: Case, kind: Kind, detector: str, seen: Floats, shift: float) -> Diagnosis:
-    if collapsed(case, missing_after(case, shift)):
+    # a slide is no page: it becomes a collapse once it is seen to last down there
+    if detector != trend.NAME and collapsed(case, missing_after(case, shift)):
         kind = "collapse"
     since = float(seen[2])
     between = _between(case, detector, -1.0, since)
