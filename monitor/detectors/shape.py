@@ -9,8 +9,8 @@ sizes g of 0.25, 0.7 and 2 logits, both directions and s = 1 … 7
 with a band of `DEAD_BAND` logits (more in the first hours) and 3 errors of the baseline. Buckets are worth
 at most `LARGEST_SHARE` of the limit, less where few requests made them.
 
-Few requests of unequal difficulty look like a rise, which therefore needs four nats
-more and a wider band (`MIXED_ERRORS` of the level's). Late positions
+Few requests have heavier tails than their variance tells (`TAILS`). Of unequal difficulty they look like a
+rise, which therefore needs four nats more and a wider band (`MIXED_ERRORS` of the level's). Late positions
 that fall are a `tail_drop`. Where the late ones seem to rise it is the early ones that fell:
 blank drafts fail at position 0 only, and a subset of requests that collapses leaves the better ones for the
 late positions. Assumes that requests differ alike at all positions; where they do not, the learnt variance
@@ -47,6 +47,7 @@ EXCURSIONS_MEMORY = 300.0
 LARGEST_EXCESS = 12.0
 STEEPEST_TAIL = 2.5
 SHARE, LEAST_SHARE, LARGEST_SHARE = 0.012, 0.05, 0.6
+TAILS, FEW = 0.35, 0.035
 LARGEST_LOSS = -0.3
 CORRELATION_PRIOR = 30.0
 CORRELATION_MEMORY = 3000.0
@@ -108,6 +109,7 @@ def step(plan: base.Plan, state: State, bucket: Bucket, baseline: State, spread:
         return np.zeros((len(contrast), 2 * CONTRASTS))
     correlation = base.clip(state["product"][:, 1:] / state["square"][:, 1:], 0.0, LARGEST_CORRELATION)
     variance = bucket.variance[:, 1:] * (1.0 + correlation) / (1.0 - correlation)
+    variance *= 1.0 + TAILS * base.clip(bucket.variance[:, :1] / FEW - 0.5, 0.0, 1.0)
     limit = limits(plan, state)
     share = base.clip(SHARE / bucket.variance[:, :1], LEAST_SHARE, LARGEST_SHARE)[:, None]
     # on the other side of the dead band lies what speaks against a change
