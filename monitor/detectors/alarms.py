@@ -43,6 +43,8 @@ SEVERITIES: dict[Kind, Severity] = {
 LEAST_SHIFT = 0.15
 LONG_AGO_SECONDS = 150.0
 GROWN = 1.1
+ANOTHER_SECONDS = 600.0
+GROWING = tuple(troubles.CODE[kind] for kind in ("drop", "decay", "tail_drop"))
 LEAST_EXPLAINED = 0.03
 ADOPTED = "the improvement lasted and is the new baseline"
 
@@ -73,22 +75,37 @@ def _go_on(case: Case) -> list[Alarm]:
             trend.passed(case.part("trend"), case.part("traffic"))
         return [closed(case)]
     fell = seen.plunge[row] >= 1.0
-    if kind == troubles.IMPROVEMENT and fell and diagnosis.collapsed(case, diagnosis.missing_now(case)):
+    if fell and _another(case):
         alarm = said(case, "close")
         trouble["kind"][row] = 0
         return [alarm, *_begin(case)]
     one = trouble[row : row + 1]
     if troubles.lasting(one, one["detector"] == DETECTORS.index(trend.NAME))[0]:
         return [_adopt(case)]
-    if kind in (troubles.COLLAPSE, troubles.IMPROVEMENT, troubles.DEAD, troubles.SILENT):
+    if kind not in GROWING:
         return []
     lasting = trouble["buckets"][row] > 1.0 / troubles.FOLLOW
     sunk = lasting and diagnosis.collapsed(
         case, diagnosis.missing_after(case, float(trouble["shift"][row, 0]))
     )
+    waiting = fell and _later(case) and diagnosis.further_now(case)
     # what fell already swings: a moment of it is no collapse
     fell = fell and diagnosis.collapsed(case, diagnosis.missing_lately(case))
-    return [_worsen(case)] if fell or sunk else []
+    return [_worsen(case)] if (fell or sunk) and not waiting else []
+
+
+def _another(case: Case) -> bool:
+    """Return whether a fall far and at once is no part of the open trouble: it has a date of its own."""
+    kind = int(case.state["trouble"]["kind"][case.row])
+    if kind == troubles.IMPROVEMENT:
+        return diagnosis.collapsed(case, diagnosis.missing_now(case))
+    return kind in GROWING and _later(case) and diagnosis.further_lately(case)
+
+
+def _later(case: Case) -> bool:
+    """Return whether a fall far and at once began well after the open trouble was seen."""
+    apart = case.state["plunge"]["since"][case.row] - case.state["trouble"]["opened_at"][case.row]
+    return bool(apart > ANOTHER_SECONDS)
 
 
 def _worsen(case: Case) -> Alarm:

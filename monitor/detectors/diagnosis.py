@@ -187,6 +187,24 @@ def missing_lately(case: Case) -> tuple[float, float]:
     return _missing(case, float(recent[base.ACCEPTED]), float(recent[base.DRAFTS]))
 
 
+def further_now(case: Case) -> bool:
+    """Return whether this interval misses as much as a collapse of what the open trouble left."""
+    return _further(case, float(case.trials.accepted[case.row]), float(case.trials.drafts[case.row]))
+
+
+def further_lately(case: Case) -> bool:
+    """Return whether the last full buckets miss as much as a collapse of what the open trouble left."""
+    recent = case.state["trouble"]["recent"][case.row]
+    return _further(case, float(recent[base.ACCEPTED]), float(recent[base.DRAFTS]))
+
+
+def _further(case: Case, accepted: float, drafts: float) -> bool:
+    after = case.state["trouble"]["after"][case.row]
+    left = float(after[base.ACCEPTED] / max(after[base.DRAFTS], 1.0))
+    lost = left - accepted / max(drafts, 1.0)
+    return collapsed(case, (lost / (1.0 + left), lost / max(left, 1e-9)))
+
+
 def _missing(case: Case, accepted: float, drafts: float) -> tuple[float, float]:
     rate = case.part("baseline")["rate"]
     drafted, single = case.trials.drafted[case.one], case.trials.single[case.one]

@@ -104,6 +104,36 @@ def test_a_drop_that_grows_is_the_same_trouble() -> None:
     ]
 
 
+def test_a_collapse_after_a_drop_has_a_date_of_its_own() -> None:
+    """A collapse an hour after a drop closes the drop and is a trouble of its own, dated to its own begin."""
+
+    def change(step: int, rate: Floats) -> Floats:
+        if step < 480:
+            return rate
+        return shifted(rate.copy(), -0.6) if step < 720 else rate * 0.1
+
+    watch = simulated.watched().see(simulated.intervals(BUSY, 760, change=change))
+    drop, collapse = watch.opened()
+    assert (drop.kind, collapse.kind) == ("drop", "collapse")
+    assert [alarm.kind for alarm in watch.closed()] == ["drop"]
+    assert abs(collapse.change_point_at - (simulated.START + 15 * 720)) <= 15
+    assert collapse.raised_at - (simulated.START + 15 * 720) <= 120
+
+
+def test_positions_of_a_larger_k_are_judged_after_half_an_hour() -> None:
+    """The first requests are no baseline of the positions that a larger k brings, but those it kept are watched."""
+    three = replace(BUSY, conditional=(0.80, 0.76, 0.73))
+    first = list(simulated.intervals(three, 400))
+    hard = between(0, 20, lambda rate: np.concatenate([rate[:, :3], shifted(rate[:, 3:], 1.5)], 1))
+    later = list(simulated.intervals(BUSY, 480, change=hard))
+    moved = [
+        replace(each, at=each.at + 15.0 * 400, new_regime=each.new_regime | (number == 0))
+        for number, each in enumerate(later)
+    ]
+    watch = simulated.watched().see(iter([*first, *moved]))
+    assert [alarm.kind for alarm in watch.alarms] == ["regime_change"]
+
+
 def test_a_decay_is_found() -> None:
     """Acceptance that slides away over hours is one warning, and the baseline is of the time before."""
     day = 24 * HOUR
