@@ -44,6 +44,7 @@ LEAST_SHIFT = 0.15
 LONG_AGO_SECONDS = 150.0
 GROWN = 1.1
 ANOTHER_SECONDS = 600.0
+PASSING_SECONDS = 900.0
 GROWING = tuple(troubles.CODE[kind] for kind in ("drop", "decay", "tail_drop"))
 LEAST_EXPLAINED = 0.03
 ADOPTED = "the improvement lasted and is the new baseline"
@@ -197,7 +198,8 @@ def _close(case: Case) -> None:
         case.state["trouble"][name][case.row] = 0
     level.restart(case.part("level"))
     shape.restart(case.part("shape"))
-    plunge.restart(case.part("plunge"))
+    lasted = float(case.trials.at[case.row]) - float(case.state["trouble"]["change_at"][case.row])
+    plunge.restart(case.part("plunge"), passed=lasted < PASSING_SECONDS)
     trend.restart(case.part("trend"))
     floor.restart(case.part("floor"))
 

@@ -13,12 +13,16 @@ it (`SHARE` times the square of the requests that the level's variance tells, at
 far a request may lie off by itself is known, too: with z the depth of the fall in errors of the interval,
 the share goes with (z / `USUAL_DEPTH`)². A hard request lies 3 errors low for minutes, a collapse 5 and more.
 
+Falls that passed by themselves within minutes are requests, too: their peaks tell how much the limit must
+grow so that as many of them as came reach it no oftener than asked (`_excursions`).
+
 Works from 20 s and 500 drafts of baseline on. Cannot see falls of less than about 1.4 logits (MAL 3.4 → 1.8):
 those are `level`'s.
 
 Measured (simulated, held-out seeds, 1 alarm a month asked): MAL 3.4 → 1.1 found in 0.4 min at 15 s scrapes,
 0.1 min at 2 s, 0.5 min (p95 0.8) at 8 slots, 1.8 min (p95 5.6) at about one request at a time, always; change
-time off by 0.1 min. False alarms: none in 1,728 h at about one request at a time, 432 h with heavy tails.
+time off by 0.1 min. False alarms: none in 1,728 h at about one request at a time; where requests have the
+tails of a t distribution with 4 degrees of freedom, six a month at one request at a time, one at 8 slots.
 
 Page, Continuous inspection schemes, Biometrika 1954.
 """
@@ -46,19 +50,32 @@ OTHER_SHARE = 0.26
 USUAL_DEPTH = 4.6
 DEPTHS = 0.35, 1.4
 LARGEST_LOSS = -0.5
+EXCURSION, EXCURSIONS_PRIOR, EXCESS_PRIOR = 0.2, 12.0, 0.12
+LARGEST_EXCESS, FARTHEST = 1.0, 2.0
+LEAST_HISTORY = 6 * 3600.0
 STRONG, STRENGTH_GAIN = 0.15, 0.4
 LEAST_SECONDS = 20.0
 LEAST_BUCKETS = 3
 LEAST_DRAFTS = 500.0
 
 DTYPE = np.dtype(
-    [("sum", "f8"), ("since", "f8"), ("after", "f8"), ("strength", "f8"), ("last_at", "f8")],
+    [
+        ("sum", "f8"),
+        ("since", "f8"),
+        ("after", "f8"),
+        ("strength", "f8"),
+        ("last_at", "f8"),
+        ("peak", "f4"),
+        ("excursions", "f4"),
+        ("excess", "f4"),
+    ],
 )
 
 
-def restart(state: State) -> None:
-    """Forget the sum."""
+def restart(state: State, *, passed: bool) -> None:
+    """Forget the sum; a fall that did not pass by itself within minutes is no excursion of the stream."""
     state["sum"] = 0.0
+    state["peak"] *= passed
 
 
 def ready(baseline: State, trials: Trials) -> Bools:
@@ -111,8 +128,27 @@ def step(
     likeness = base.clip(nats / np.maximum(fall, 1e-9), 0.0, 1.0)
     _date(state, trials, likeness, active, last_at)
     state["sum"] = new
-    result: Floats = np.where(active, new / limit, 0.0)
+    score: Floats = np.where(active, new / limit, 0.0)
+    grown = _excursions(plan, state, score, trials.at - baseline["began_at"])
+    result: Floats = score / grown
     return result
+
+
+def _excursions(plan: base.Plan, state: State, score: Floats, age: Floats) -> Floats:
+    """Learn from falls that passed by themselves, and return by how much [B] the limit grows for them.
+
+    Peaks above `EXCURSION` fall off exponentially; the limit is where as many of them as came in the `age`
+    [B] of the stream (seconds) reach it as rarely as the plan allows.
+    """
+    peak = np.maximum(state["peak"], score)
+    over = (score <= 0.0) & (peak > EXCURSION)
+    number = state["excursions"] + over
+    excess = state["excess"] + over * np.minimum(peak - EXCURSION, LARGEST_EXCESS)
+    state["peak"], state["excursions"], state["excess"] = peak * (score > 0.0), number, excess
+    mean = (EXCESS_PRIOR * EXCURSIONS_PRIOR + excess) / (EXCURSIONS_PRIOR + number)
+    monthly = number * base.MONTH_SECONDS / np.maximum(age, LEAST_HISTORY) / plan.false_alarms_per_month
+    grown: Floats = base.clip(EXCURSION + mean * np.log(np.maximum(monthly, 1e-9)), 1.0, FARTHEST)
+    return grown
 
 
 def _share(requests: Floats, depth: Floats, *, other: Bools) -> Floats:
