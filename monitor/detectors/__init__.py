@@ -194,7 +194,9 @@ def _see_buckets(plan: Plan, state: State, trials: evidence.Trials, rows: Indice
     started = undisturbed & (baseline["buckets"] >= STARTED_BUCKETS)
     warm = (baseline["buckets"] >= WARM_BUCKETS) & (bucket.age >= WARM_SECONDS)
     verdict = level.step(plan, state["level"], bucket, warm, started & bucket.usable[:, 0])
-    shifted = shape.step(plan, state["shape"], bucket, baseline, state["noise"]["spread"], warm & undisturbed)
+    # how noisy a contrast is must be known, too: those of a larger k's positions are young in an old stream
+    settled = (warm & undisturbed)[:, None] & (state["noise"]["seen"][:, 1:] >= WARM_BUCKETS)
+    shifted = shape.step(plan, state["shape"], bucket, baseline, state["noise"]["spread"], settled)
     excitement = np.maximum(np.maximum(verdict.down, verdict.up), shifted.max(1))
     calm = started & (excitement < CALM) & (seen.plunge[rows] < CALM_PLUNGE)
     learning = calm[:, None] & bucket.usable

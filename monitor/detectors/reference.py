@@ -24,7 +24,7 @@ QUARANTINE_SHARE = 0.3
 LONGEST_QUARANTINE_SECONDS = 4500.0
 START_DRAFTS = 500.0
 KNOWN_TRIALS = 300.0
-GROWN_SECONDS = 1800.0
+GROWN_SECONDS = 3600.0
 SAME_LENGTH = 0.7  # of the positions that were ever drafted, where drafts only end early now and then
 LOWEST, HIGHEST = 0.004, 0.996
 
@@ -61,7 +61,7 @@ def allocate(state: State) -> None:
 def known(state: State) -> Bools:
     """Return the positions [B, 8] that have a baseline.
 
-    Those that a larger k brought are known after half an hour: a few minutes are a few requests.
+    Those that a larger k brought are known after an hour: a few minutes are a few requests.
     """
     result: Bools = (state["sums"][:, base.TRIALS] >= KNOWN_TRIALS) & (state["trusted"][:, None] > _INDEX)
     return result

@@ -97,13 +97,13 @@ def step(plan: base.Plan, state: State, bucket: Bucket, baseline: State, spread:
     """Return the scores [B, 14] of full buckets: fall and rise of each contrast, in units of the limit.
 
     spread [B, 8]: variance of the scores over binomial variance, which also tells how well the baseline
-    knows its own contrasts; rows alarm where `on`.
+    knows its own contrasts; contrasts alarm where `on` [B, 7].
     """
     contrast = bucket.score[:, 1:]
     doubt = spread[:, 1:] / np.maximum(baseline["information"][:, 1:], 1.0)
     settling = DEAD_BAND * (1.0 + SETTLING * np.exp(-bucket.age / SETTLING_SECONDS))
     beyond = np.abs(contrast) - settling[:, None] - DOUBT_ERRORS * np.sqrt(doubt)
-    watched = on[:, None] & bucket.usable[:, 1:]
+    watched = on & bucket.usable[:, 1:]
     old = state["sums"]
     active = (watched & (beyond > 0.0)).any(1) | (old > 0.0).any((1, 2, 3))
     if not active.any():

@@ -120,7 +120,7 @@ def test_a_collapse_after_a_drop_has_a_date_of_its_own() -> None:
     assert collapse.raised_at - (simulated.START + 15 * 720) <= 120
 
 
-def test_positions_of_a_larger_k_are_judged_after_half_an_hour() -> None:
+def test_positions_of_a_larger_k_are_judged_after_an_hour() -> None:
     """The first requests are no baseline of the positions that a larger k brings, but those it kept are watched."""
     three = replace(BUSY, conditional=(0.80, 0.76, 0.73))
     first = list(simulated.intervals(three, 400))
