@@ -74,8 +74,9 @@ DTYPE = np.dtype(
 
 def restart(state: State, *, passed: bool) -> None:
     """Forget the sum; a fall that did not pass by itself within minutes is no excursion of the stream."""
-    state["sum"] = 0.0
-    state["peak"] *= passed
+    if passed:
+        _count(state, state["peak"] > EXCURSION)
+    state["sum"] = state["peak"] = 0.0
 
 
 def ready(baseline: State, trials: Trials) -> Bools:
@@ -141,14 +142,20 @@ def _excursions(plan: base.Plan, state: State, score: Floats, age: Floats) -> Fl
     [B] of the stream (seconds) reach it as rarely as the plan allows.
     """
     peak = np.maximum(state["peak"], score)
-    over = (score <= 0.0) & (peak > EXCURSION)
-    number = state["excursions"] + over
-    excess = state["excess"] + over * np.minimum(peak - EXCURSION, LARGEST_EXCESS)
-    state["peak"], state["excursions"], state["excess"] = peak * (score > 0.0), number, excess
-    mean = (EXCESS_PRIOR * EXCURSIONS_PRIOR + excess) / (EXCURSIONS_PRIOR + number)
+    state["peak"] = peak
+    _count(state, (score <= 0.0) & (peak > EXCURSION))
+    state["peak"] *= score > 0.0
+    number = state["excursions"]
+    mean = (EXCESS_PRIOR * EXCURSIONS_PRIOR + state["excess"]) / (EXCURSIONS_PRIOR + number)
     monthly = number * base.MONTH_SECONDS / np.maximum(age, LEAST_HISTORY) / plan.false_alarms_per_month
     grown: Floats = base.clip(EXCURSION + mean * np.log(np.maximum(monthly, 1e-9)), 1.0, FARTHEST)
     return grown
+
+
+def _count(state: State, over: Bools) -> None:
+    """Take excursions that are `over` [B] into what is known of them."""
+    state["excursions"] += over
+    state["excess"] += over * np.minimum(state["peak"] - EXCURSION, LARGEST_EXCESS)
 
 
 def _share(requests: Floats, depth: Floats, *, other: Bools) -> Floats:
