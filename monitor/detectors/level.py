@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.detectors import base
+from monitor.detectors import base, excursions
 
 if TYPE_CHECKING:
     from monitor.detectors.base import Bools, Bucket, Floats, State
@@ -53,10 +53,7 @@ LONGEST_AGE = 1023
 DEAD_BAND = 0.04
 SETTLING_SECONDS = 5 * 3600.0
 EXTRA_NATS = -2.0
-EXCURSION = 2.0
 EXCURSIONS_PRIOR = 15.0
-EXCURSIONS_MEMORY = 300.0
-LARGEST_EXCESS = 12.0
 STEEPEST_TAIL = 1.6
 CALM = 0.5
 SILENT_SECONDS = 1800.0
@@ -119,8 +116,7 @@ def allocate(state: State) -> None:
     state["signature"] = 1.0 - (_RESPONSE * PRIOR_WEIGHTS).sum(1)
     state["spread"] = 1.0
     state["age"] = -1
-    state["excursions"] = EXCURSIONS_PRIOR
-    state["excess"] = EXCURSIONS_PRIOR
+    excursions.allocate(state, EXCURSIONS_PRIOR)
 
 
 def restart(state: State) -> None:
@@ -139,9 +135,7 @@ def rebase(state: State) -> None:
 def limits(plan: base.Plan, state: State) -> Floats:
     """Return the decision limit [B, 2] in nats for falls and rises."""
     nats = base.nats(plan) + EXTRA_NATS
-    tail = base.clip(state["excess"] / state["excursions"], 1.0, STEEPEST_TAIL)
-    result: Floats = EXCURSION + (nats - EXCURSION) * tail
-    return result
+    return excursions.limits(nats, state, STEEPEST_TAIL)
 
 
 def step(plan: base.Plan, state: State, bucket: Bucket, on: Bools, learning: Bools) -> base.Verdict:
@@ -168,7 +162,7 @@ def step(plan: base.Plan, state: State, bucket: Bucket, on: Bools, learning: Boo
     best[:, 0], best[:, 1] = (evidence * falling).argmax(1), (evidence * ~falling).argmax(1)
     row = np.arange(len(scaled))[:, None]
     statistic = evidence[row, best] * (falling[row, best] == _FALLS)
-    _excursions(state, statistic, on)
+    excursions.learn(state, statistic, statistic < 1.0, on[:, None])
     ratio = statistic / limit
     _learn(state, scaled, predicted, surprise, learning & settled & (ratio.max(1) < CALM))
     ratio *= on[:, None]
@@ -200,17 +194,6 @@ def _candidates(state: State, surprise: Floats, scale: Floats, began_at: Floats,
     state["pull"] = state["pull"] * kept + signature * surprise[:, None]
     state["power"] = state["power"] * kept + signature * signature
     state["bucket"] = bucket + 1
-
-
-def _excursions(state: State, statistic: Floats, on: Bools) -> None:
-    """Learn how steeply the statistic's tail falls from the peaks of its excursions."""
-    peak, low = state["peak"], statistic < 1.0
-    over = low & (peak > EXCURSION) & on[:, None]
-    if over.any():
-        fade = np.where(over & (state["excursions"] > EXCURSIONS_MEMORY), 1.0 - 1.0 / EXCURSIONS_MEMORY, 1.0)
-        state["excursions"] = (state["excursions"] + over) * fade
-        state["excess"] = (state["excess"] + over * np.minimum(peak - EXCURSION, LARGEST_EXCESS)) * fade
-    state["peak"] = np.maximum(peak, statistic) * ~low
 
 
 def _learn(state: State, scaled: Floats, predicted: Floats, surprise: Floats, calm: Bools) -> None:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.detectors import base
+from monitor.detectors import base, excursions
 
 if TYPE_CHECKING:
     from monitor.detectors.base import Bools, Bucket, Floats, State
@@ -42,10 +42,7 @@ SETTLING, SETTLING_SECONDS = 2.0, 3 * 3600.0
 DOUBT_ERRORS = 3.0
 MIXED_ERRORS = 0.5
 EXTRA_NATS = np.array([1.5, 5.5])
-EXCURSION = 2.0
 EXCURSIONS_PRIOR = 12.0
-EXCURSIONS_MEMORY = 300.0
-LARGEST_EXCESS = 12.0
 STEEPEST_TAIL = 2.5
 SHARE, LEAST_SHARE, LARGEST_SHARE = 0.012, 0.05, 0.6
 TAILS, FEW = 0.35, 0.035
@@ -75,8 +72,7 @@ def allocate(state: State) -> None:
     """Set fresh rows to what is assumed before anything was learnt."""
     state["product"] = 0.2 * CORRELATION_PRIOR
     state["square"] = CORRELATION_PRIOR
-    state["excursions"] = EXCURSIONS_PRIOR
-    state["excess"] = EXCURSIONS_PRIOR
+    excursions.allocate(state, EXCURSIONS_PRIOR)
 
 
 def restart(state: State) -> None:
@@ -88,9 +84,7 @@ def restart(state: State) -> None:
 def limits(plan: base.Plan, state: State) -> Floats:
     """Return the decision limit [B, 7, 2] in nats for falls and rises of each contrast."""
     nats = base.nats(plan) + EXTRA_NATS
-    tail = base.clip(state["excess"] / state["excursions"], 1.0, STEEPEST_TAIL)
-    result: Floats = EXCURSION + (nats - EXCURSION) * tail
-    return result
+    return excursions.limits(nats, state, STEEPEST_TAIL)
 
 
 def step(plan: base.Plan, state: State, bucket: Bucket, baseline: State, spread: Floats, on: Bools) -> Floats:
@@ -127,20 +121,9 @@ def step(plan: base.Plan, state: State, bucket: Bucket, baseline: State, spread:
     state["since"] = np.where((old <= 0.0) & (new > 0.0), since, state["since"])
     state["sums"], state["epoch"] = new, epoch
     top = new.max(3)
-    _excursions(state, top, watched)
+    excursions.learn(state, top, top <= 0.0, watched[..., None])
     ratio: Floats = (top / limit * watched[..., None]).reshape(len(contrast), -1)
     return ratio
-
-
-def _excursions(state: State, top: Floats, watched: Bools) -> None:
-    """Learn how steeply the tail of each sum falls from the peaks of its excursions."""
-    peak, low = state["peak"], top <= 0.0
-    over = low & (peak > EXCURSION) & watched[..., None]
-    if over.any():
-        fade = np.where(over & (state["excursions"] > EXCURSIONS_MEMORY), 1.0 - 1.0 / EXCURSIONS_MEMORY, 1.0)
-        state["excursions"] = (state["excursions"] + over) * fade
-        state["excess"] = (state["excess"] + over * np.minimum(peak - EXCURSION, LARGEST_EXCESS)) * fade
-    state["peak"] = np.maximum(peak, top) * ~low
 
 
 def learn(state: State, bucket: Bucket, use: Bools) -> None:
