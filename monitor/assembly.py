@@ -8,7 +8,9 @@ import socket
 import time
 from typing import TYPE_CHECKING, Literal
 
-from monitor import detectors, notify, pipeline, regimes, shards, streams
+from monitor import notify, shards
+from monitor.core import detectors, pipeline, streams
+from monitor.core.streams import regimes
 from monitor.sources import targets
 
 if TYPE_CHECKING:

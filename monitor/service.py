@@ -16,33 +16,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import (
-    checkpoint,
-    engines,
-    events,
-    history,
-    notify,
-    pipeline,
-    presence,
-    selfmetrics,
-    shards,
-    snapshot,
-    store,
-    streams,
-)
+from monitor import notify, selfmetrics, shards, snapshot, store
+from monitor.core import events, pipeline, streams
+from monitor.core.pages import engines
+from monitor.core.streams import checkpoint, history, presence
 from monitor.sources import http
 from monitor.sources.targets import ONCE, Beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from monitor.core.events import Event
+    from monitor.core.pages.engines.base import Engine
+    from monitor.core.pages.scrapes import Scrape
+    from monitor.core.pipeline import Plan
     from monitor.discovery.running import Discovery
-    from monitor.engines.base import Engine
-    from monitor.events import Event
     from monitor.notify import Notifier
     from monitor.notify.notifier import KeptNotices
-    from monitor.pipeline import Plan
-    from monitor.scrapes import Scrape
     from monitor.snapshot import Facts
     from monitor.sources.prometheus import Reader
     from monitor.sources.targets import Target

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import monitor
-from monitor import estimates, events, history, metrics, quantities, streams, summaries, windows
+from monitor import metrics, quantities
+from monitor.core import events, streams
+from monitor.core.counts import estimates, windows
+from monitor.core.streams import history, summaries
 from monitor.sources import targets
 from monitor.web import view
 
@@ -25,9 +28,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from monitor.pipeline import Plan
+    from monitor.core.pages import scrapes
+    from monitor.core.pipeline import Plan
+    from monitor.core.streams import State
     from monitor.store import Store
-    from monitor.streams import State
     from monitor.textformat import Family
 
 ENOUGH_DRAFTS = 200
@@ -288,7 +292,7 @@ def _window(name: str, sums: windows.Sums, facts: Facts) -> metrics.WindowTable:
     )
 
 
-def _labels(key: events.StreamKey) -> str:
+def _labels(key: scrapes.StreamKey) -> str:
     return metrics.stream_labels(key.target, key.model_name, key.replica)
 
 

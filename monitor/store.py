@@ -16,7 +16,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from monitor import storefile, textformat
-from monitor.history import Bucket
+from monitor.core.streams.history import Bucket
 from monitor.storefile import UnusableError, UnwritableError
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor import pipeline
+from monitor.core import pipeline
 from monitor.sources import folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from monitor.events import Event
-    from monitor.scrapes import Scrape
-    from monitor.streams import State
+    from monitor.core.events import Event
+    from monitor.core.pages.scrapes import Scrape
+    from monitor.core.streams import State
 
 THINNED = Path(__file__).parent / "fixtures" / "runs"
 WHOLE = Path(__file__).parents[2] / "shared" / "captures" / "vllm-0.32.0"

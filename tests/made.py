@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from monitor import windows
-from monitor.deltas import Counts
-from monitor.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
-from monitor.scrapes import Failure, Scrape
+from monitor.core.counts import windows
+from monitor.core.counts.deltas import Counts
+from monitor.core.pages.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
+from monitor.core.pages.scrapes import Failure, Scrape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor import checkpoint, exposition, lateness, pages, pipeline, presence, regimes, streams, summaries
-from monitor.engines import base, identity
-from monitor.scrapes import Scrape
+from monitor.core import pipeline, streams
+from monitor.core.counts import lateness
+from monitor.core.pages import exposition, looks
+from monitor.core.pages.engines import base, identity
+from monitor.core.pages.scrapes import Scrape
+from monitor.core.streams import checkpoint, presence, regimes, summaries
 from tests import made
 from tests.engines import runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from monitor.events import Event
-    from monitor.streams import State
+    from monitor.core.events import Event
+    from monitor.core.streams import State
 
 PATIENCE = 20.0  # seconds; what is bounded takes far less, what is not took minutes
 DRAFTS = b"vllm:spec_decode_num_drafts_total"
@@ -102,7 +105,7 @@ def test_a_huge_page_is_read_or_refused_soon(name: str) -> None:
     state = stepped(HUGE[name], HUGE[name])
     assert time.monotonic() - begun < PATIENCE
     assert len(state.identities) <= pipeline.Plan().limits.streams_per_target
-    look = pages.read(pages.Memory(), HUGE[name], {})
+    look = looks.read(looks.Memory(), HUGE[name], {})
     assert len(look.problems) <= exposition.MOST_PROBLEMS
 
 
@@ -206,7 +209,7 @@ JUMPS = {
 
 
 @cache
-def looks() -> list[bytes]:
+def collapsing() -> list[bytes]:
     """400 pages of an engine whose acceptance collapses at the 260th."""
     rng = np.random.default_rng(1)
     drafts, accepted, found = 0, np.zeros(3), []
@@ -227,7 +230,7 @@ def test_a_clock_that_jumps_hides_no_collapse(name: str) -> None:
     plan, offset = pipeline.Plan(), 0.0
     state = pipeline.begin(plan)
     raised: list[tuple[int, Event]] = []
-    for n, body in enumerate(looks()):
+    for n, body in enumerate(collapsing()):
         offset += JUMPS[name].get(n, 0.0)
         step = pipeline.step(plan, state, [Scrape("t", made.START + made.INTERVAL * n + offset, body=body)])
         raised += [(n, event) for event in step.events]
@@ -254,7 +257,7 @@ def test_late_pages_are_counted_and_said() -> None:
 
 def test_only_times_move_with_the_clock() -> None:
     """What is put right after the clock was set back are the unix times of the detectors and nothing else."""
-    state = stepped(*looks()[:50])
+    state = stepped(*collapsing()[:50])
     before = state.watch.copy()
     lateness.follow(state.watch, np.array([0]), np.array([3600.0]))
     assert state.watch["bucket"]["began_at"][0] == before["bucket"]["began_at"][0] - 3600.0
@@ -269,7 +272,7 @@ def test_only_times_move_with_the_clock() -> None:
 def test_a_damaged_state_is_refused_and_nothing_else() -> None:
     """Bytes changed, cut or exchanged anywhere in a saved state: it is thawed or refused, by UnusableError alone."""
     plan, rng = pipeline.Plan(), random.Random(2)
-    saved = checkpoint.freeze(stepped(*looks()[:20]))
+    saved = checkpoint.freeze(stepped(*collapsing()[:20]))
     refused = 0
     for _ in range(400):
         blobs = dict(saved)

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor import attribution
-from monitor.attribution import Mark
-from monitor.engines.base import Counter
+from monitor.core.events import attribution
+from monitor.core.events.attribution import Mark
+from monitor.core.pages.engines.base import Counter
 from tests import made
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from monitor.attribution import Attribution, MarkKind
-    from monitor.windows import Sums
+    from monitor.core.counts.windows import Sums
+    from monitor.core.events.attribution import Attribution, MarkKind
 
 CHANGE = (1000.0, 1010.0)
 INTERVAL = 15.0

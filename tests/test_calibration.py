@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor import calibration, detectors
-from monitor.detectors import Condition, Findings
+from monitor.core import detectors
+from monitor.core.detectors import Condition, Findings, calibration
 from tests import made
 from tests.test_commands import specmon
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from monitor.detectors.base import Floats
+    from monitor.core.detectors.base import Floats
 
 PLAN = detectors.Plan()
 LOOK = 60.0

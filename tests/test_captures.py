@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor import estimates, pipeline, streams, summaries, windows
-from monitor.engines.base import Counter
+from monitor.core import pipeline, streams
+from monitor.core.counts import estimates, windows
+from monitor.core.pages.engines.base import Counter
+from monitor.core.streams import summaries
 from tests import captures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from monitor.estimates import Estimates
-    from monitor.scrapes import Scrape
+    from monitor.core.counts.estimates import Estimates
+    from monitor.core.pages.scrapes import Scrape
 
 COUNTED = ("drafts", "draft_tokens", "accepted_tokens")
 

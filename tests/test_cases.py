@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 import pytest
 
-from monitor import estimates, pages, pipeline, streams, summaries, windows
-from monitor.engines.base import UNKNOWN, Counter
-from monitor.scrapes import Scrape
+from monitor.core import pipeline, streams
+from monitor.core.counts import estimates, windows
+from monitor.core.pages import looks
+from monitor.core.pages.engines.base import UNKNOWN, Counter
+from monitor.core.pages.scrapes import Scrape
+from monitor.core.streams import summaries
 from tests import made
 
 if TYPE_CHECKING:
-    from monitor.estimates import Estimates
-    from monitor.streams import State
+    from monitor.core.counts.estimates import Estimates
+    from monitor.core.streams import State
 
 
 class Given(TypedDict):
@@ -165,7 +168,7 @@ def test_odd_label_values_are_names_like_others() -> None:
 )
 def test_answers_that_are_no_page_are_failed_scrapes(name: str, reason: str) -> None:
     """JSON-quoted text, a JSON list and an empty body are failures with a reason, and never zeros (B17)."""
-    look = pages.read(pages.Memory(), body(name), {})
+    look = looks.read(looks.Memory(), body(name), {})
     assert look.failure is not None
     assert (look.failure.reason, look.readings) == (reason, ())
 

@@ -7,13 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from monitor import engines, pipeline, settings
-from monitor.regimes import Declared
-from monitor.scrapes import Scrape
+from monitor import settings
+from monitor.core import pipeline
+from monitor.core.pages import engines
+from monitor.core.pages.scrapes import Scrape
+from monitor.core.streams.regimes import Declared
 from tests import made
 
 if TYPE_CHECKING:
-    from monitor.streams import State
+    from monitor.core.streams import State
 
 FIXTURES = Path(__file__).parent / "fixtures" / "cases"
 AT = 1_700_000_000.0

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor import deltas, restarts
-from monitor import readings as arrays
-from monitor.deltas import Outcome
-from monitor.engines.base import UNKNOWN, Counter
+from monitor.core.counts import deltas, restarts
+from monitor.core.counts import readings as arrays
+from monitor.core.counts.deltas import Outcome
+from monitor.core.pages.engines.base import UNKNOWN, Counter
 from tests import made
 from tests.made import Marks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from monitor.deltas import Counts
-    from monitor.engines.base import Reading
+    from monitor.core.counts.deltas import Counts
+    from monitor.core.pages.engines.base import Reading
 
 NUM_POSITIONS = 8
 DRAFTS, TOKENS, ACCEPTED, GENERATED = range(4)

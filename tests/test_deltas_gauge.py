@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from monitor import deltas, implied
-from monitor import readings as arrays
-from monitor.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
+from monitor.core.counts import deltas, implied
+from monitor.core.counts import readings as arrays
+from monitor.core.pages.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
 
 DRAFTS, ACCEPTED, TOKENS = Counter.DRAFTS, Counter.ACCEPTED_TOKENS, Counter.GENERATION_TOKENS
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor import estimates, windows
-from monitor.engines.base import Counter
+from monitor.core.counts import estimates, windows
+from monitor.core.pages.engines.base import Counter
 from tests import made
 
 if TYPE_CHECKING:
-    from monitor.deltas import Counts
+    from monitor.core.counts.deltas import Counts
 
 NUM_POSITIONS = 8
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor import events
-from monitor.attribution import Attribution, Cause
-from monitor.detectors import Alarm, Level
-from monitor.events import Cost, StreamKey
+from monitor.core import events
+from monitor.core.detectors import Alarm, Level
+from monitor.core.events import Cost
+from monitor.core.events.attribution import Attribution, Cause
+from monitor.core.pages.scrapes import StreamKey
 
 if TYPE_CHECKING:
-    from monitor.detectors import Action
+    from monitor.core.detectors import Action
 
 KEY = StreamKey("host:8000", "org/model", "0")
 CONTRACT = {

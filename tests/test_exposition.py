@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor import exposition, pages
-from monitor.exposition import RefusedPageError, Series
+from monitor.core.pages import exposition, looks
+from monitor.core.pages.exposition import RefusedPageError, Series
 from tests import made
 
 if TYPE_CHECKING:
-    from monitor.scrapes import FailureReason
+    from monitor.core.pages.scrapes import FailureReason
 
 WANTED = frozenset({"a", "ab", "a_total", "b:c", "wanted_total"})
 
@@ -222,12 +222,12 @@ def test_a_glance_does_not_believe_a_page_with_other_lines() -> None:
 
 def test_what_a_glance_overlooks_is_seen_soon() -> None:
     """A family that is new at the end of a page is read at the latest with the eighth page."""
-    memory = pages.Memory()
+    memory = looks.Memory()
     before = made.page([5.0], drafts=9.0) + b"# EOF\n"
     after = before + b'vllm:generation_tokens_total{engine="0",model_name="m2"} 1\n'
-    assert len(pages.read(memory, before, {}).readings) == 1
-    assert len(pages.read(memory, before, {}).readings) == 1
-    seen = [len(pages.read(memory, after, {}).readings) for _ in range(pages.GLANCES)]
+    assert len(looks.read(memory, before, {}).readings) == 1
+    assert len(looks.read(memory, before, {}).readings) == 1
+    seen = [len(looks.read(memory, after, {}).readings) for _ in range(looks.GLANCES)]
     assert seen[-1] == 2
 
 

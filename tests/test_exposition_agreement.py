@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics
 
-from monitor import exposition
-from monitor.engines import vllm
-from monitor.exposition import RefusedPageError, Series
+from monitor.core.pages import exposition
+from monitor.core.pages.engines import vllm
+from monitor.core.pages.exposition import RefusedPageError, Series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from monitor.exposition import Page
+    from monitor.core.pages.exposition import Page
 
 CAPTURED = sorted((Path(__file__).parent / "fixtures" / "runs" / "draftchange").glob("*.prom.gz"))
 WANTED = frozenset({"a", "ab", "a_total", "b:c", "wanted_total"})

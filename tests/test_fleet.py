@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor import detectors, fleet
+from monitor.core import detectors, fleet
 from tests.detectors import simulated
 from tests.detectors.simulated import Traffic, shifted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from monitor.deltas import Counts
-    from monitor.detectors.base import Alarm, Floats, Ints
-    from monitor.fleet import FleetAlarm
+    from monitor.core.counts.deltas import Counts
+    from monitor.core.detectors.base import Alarm, Floats, Ints
+    from monitor.core.fleet import FleetAlarm
 
 REPLICAS = 8
 WARM = 360

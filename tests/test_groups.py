@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import checkpoint, events, pipeline, presence
-from monitor.scrapes import Scrape
+from monitor.core import events, pipeline
+from monitor.core.pages import scrapes
+from monitor.core.pages.scrapes import Scrape
+from monitor.core.streams import checkpoint, presence
 from tests import made
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from monitor.events import Event
+    from monitor.core.events import Event
 
 START = 1_700_000_000.0
 INTERVAL = 15.0
@@ -74,9 +76,9 @@ def test_a_fall_of_all_replicas_is_one_event() -> None:
 
 
 def _hash(replica: int) -> str:
-    from monitor import streams
+    from monitor.core import streams
 
-    key = events.StreamKey(f"r{replica}", made.MODEL_NAME, "0")
+    key = scrapes.StreamKey(f"r{replica}", made.MODEL_NAME, "0")
     return streams.stream_id(key).rsplit("~", 1)[1]
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor import deltas
-from monitor import readings as arrays
-from monitor.deltas import Outcome
-from monitor.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
+from monitor.core.counts import deltas
+from monitor.core.counts import readings as arrays
+from monitor.core.counts.deltas import Outcome
+from monitor.core.pages.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

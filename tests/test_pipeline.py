@@ -13,18 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor import checkpoint, estimates, events, pipeline, streams, summaries, windows
-from monitor.engines.base import UNKNOWN
-from monitor.regimes import Declared
-from monitor.scrapes import Failure, Scrape
+from monitor.core import events, pipeline, streams
+from monitor.core.counts import estimates, windows
+from monitor.core.pages.engines.base import UNKNOWN
+from monitor.core.pages.scrapes import Failure, Scrape
+from monitor.core.streams import checkpoint, summaries
+from monitor.core.streams.regimes import Declared
 from tests import captures, made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from monitor.estimates import Estimates
-    from monitor.events import Event
-    from monitor.streams import State
+    from monitor.core.counts.estimates import Estimates
+    from monitor.core.events import Event
+    from monitor.core.streams import State
 
 START = made.START
 INTERVAL = made.INTERVAL

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor import checkpoint, estimates, events, history, pipeline, presence, streams, windows
-from monitor.attribution import Mark
-from monitor.regimes import Declared
-from monitor.scrapes import Scrape
+from monitor.core import events, pipeline, streams
+from monitor.core.counts import estimates, windows
+from monitor.core.events.attribution import Mark
+from monitor.core.pages.scrapes import Scrape
+from monitor.core.streams import checkpoint, history, presence
+from monitor.core.streams.regimes import Declared
 from tests import made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from monitor.events import Event
-    from monitor.streams import State
+    from monitor.core.events import Event
+    from monitor.core.streams import State
 
 START, INTERVAL = made.START, made.INTERVAL
 PLAN = pipeline.Plan()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor import quality
-from monitor.engines.base import UNKNOWN, Counter
+from monitor.core.counts import identities
+from monitor.core.pages.engines.base import UNKNOWN, Counter
 from tests import made
 
 if TYPE_CHECKING:
@@ -22,7 +22,11 @@ def violated(
 ) -> list[str]:
     """Return the names of the checks that an interval violates."""
     counted = made.counts([accepted], [drafts], more={name: [value] for name, value in (more or {}).items()})
-    return [name for name, bad in zip(quality.IDENTITIES, quality.violations(counted)[0], strict=True) if bad]
+    return [
+        name
+        for name, bad in zip(identities.IDENTITIES, identities.violations(counted)[0], strict=True)
+        if bad
+    ]
 
 
 @pytest.mark.parametrize(
@@ -80,11 +84,11 @@ def test_a_torn_page_is_tolerated(accepted: list[int], data: st.DataObject) -> N
     ordered = sorted(accepted, reverse=True)
     torn = [value + data.draw(st.integers(0, 4)) for value in ordered]
     step = {Counter.ACCEPTED_TOKENS: sum(ordered) + data.draw(st.integers(0, 4))}
-    if abs(sum(torn) - step[Counter.ACCEPTED_TOKENS]) <= quality.TOLERATED_TOKENS:
+    if abs(sum(torn) - step[Counter.ACCEPTED_TOKENS]) <= identities.TOLERATED_TOKENS:
         assert violated(torn, float(ordered[0]), step) == []
 
 
 def test_rows_are_checked_each_by_itself() -> None:
     """One stream's violation is not another's."""
     counted = made.counts([[800, 600], [600, 800], [0, 0]], [1000, 1000, 1000])
-    assert np.flatnonzero(quality.violations(counted).any(1)).tolist() == [1]
+    assert np.flatnonzero(identities.violations(counted).any(1)).tolist() == [1]

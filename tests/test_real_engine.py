@@ -15,7 +15,9 @@ import aiohttp
 import numpy as np
 import pytest
 
-from monitor import engines, estimates, events, pipeline, windows
+from monitor.core import events, pipeline
+from monitor.core.counts import estimates, windows
+from monitor.core.pages import engines
 from monitor.sources import http, targets
 from tests import real_engine
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from monitor.events import Event
+    from monitor.core.events import Event
 
 MISSING = [name for name in ("xllamacpp", "gguf") if importlib.util.find_spec(name) is None]
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor import estimates, pipeline, windows
-from monitor.engines.base import Counter, Evidence
+from monitor.core import pipeline
+from monitor.core.counts import estimates, windows
+from monitor.core.pages.engines.base import Counter, Evidence
 from monitor.sources import folders
 from tests import made
 
 if TYPE_CHECKING:
-    from monitor.deltas import Counts
+    from monitor.core.counts.deltas import Counts
 
 CAPTURES = Path(__file__).parents[2] / "shared" / "captures" / "llama.cpp-b11549"
 DIALLED = (0.7, 0.49, 0.343, 0.24)

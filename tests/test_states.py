@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import pipeline, streams
-from monitor.scrapes import Failure
+from monitor.core import pipeline, streams
+from monitor.core.pages.scrapes import Failure
 from tests import made
 
 if TYPE_CHECKING:

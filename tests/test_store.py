@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor import store, storefile
-from monitor.history import Bucket
+from monitor.core.streams.history import Bucket
 from monitor.store import Store
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor import windows
-from monitor.engines.base import Counter
+from monitor.core.counts import windows
+from monitor.core.pages.engines.base import Counter
 from tests import made
 
 LENGTHS = (60.0, 300.0, 3600.0)

@@ -7,14 +7,15 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from monitor import commands, engines, settings
+from monitor import commands, settings
+from monitor.core.pages import engines
 from monitor.settings import fields
 from monitor.sources import http, targets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from monitor.scrapes import Scrape
+    from monitor.core.pages.scrapes import Scrape
 
 
 def pages(urls: Sequence[str], *, wait: float, timeout: float) -> list[Scrape]:

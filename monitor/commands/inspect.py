@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from monitor.scrapes import Scrape
-    from monitor.streams import State
-    from monitor.summaries import Record
+    from monitor.core.pages.scrapes import Scrape
+    from monitor.core.streams import State
+    from monitor.core.streams.summaries import Record
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what the pages say; FOUND where a stream is in a state of --fail-on."""
-    from monitor import pipeline, streams, summaries
+    from monitor.core import pipeline, streams
+    from monitor.core.streams import summaries
 
     failing = frozenset(arguments.fail_on.split(",")) if arguments.fail_on else frozenset()
     unknown = failing - frozenset(streams.STATES)
@@ -108,17 +109,17 @@ def _in_time_order(pages: Sequence[Scrape]) -> list[Scrape]:
 
 def _count_from_start(state: State, page: Scrape) -> None:
     """Let the counters of the only page count from the engine's start, where the page tells it."""
-    from monitor import pages
-    from monitor.streams import TargetState
+    from monitor.core.pages import looks
+    from monitor.core.streams import TargetState
 
-    look = pages.read(pages.Memory(), page.body or b"", page.beside)
+    look = looks.read(looks.Memory(), page.body or b"", page.beside)
     starts = [reading.started_at for reading in look.readings if reading.started_at < page.at]
     starts += [reading.created_at for reading in look.readings if reading.created_at < page.at]
     state.targets[page.target] = TargetState(good_at=min(starts, default=page.at))
 
 
 def _unreadable_lines(pages: Sequence[Scrape]) -> list[str]:
-    from monitor import exposition
+    from monitor.core.pages import exposition
 
     return [
         f"line {problem.line_number}: {problem.expected}, read {problem.line!r}"

@@ -8,15 +8,16 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
-from monitor import events, summaries
+from monitor.core import events
+from monitor.core.streams import summaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from monitor.calibration import Calibration, Excursions
-    from monitor.events import Event
-    from monitor.pipeline import Plan
-    from monitor.streams import Identity, State
+    from monitor.core.detectors.calibration import Calibration, Excursions
+    from monitor.core.events import Event
+    from monitor.core.pipeline import Plan
+    from monitor.core.streams import Identity, State
 
 ESTIMATE_WINDOW = 1  # of the plan's windows: the middle one, five minutes
 

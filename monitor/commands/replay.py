@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from monitor.calibration import Excursions
-    from monitor.events import Event
-    from monitor.pipeline import Plan
-    from monitor.scrapes import Scrape
-    from monitor.streams import State
+    from monitor.core.detectors.calibration import Excursions
+    from monitor.core.events import Event
+    from monitor.core.pages.scrapes import Scrape
+    from monitor.core.pipeline import Plan
+    from monitor.core.streams import State
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,8 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what happened in the history, in time order, and a summary of each stream."""
-    from monitor import calibration, detectors, pipeline, quantities, sources
+    from monitor import quantities, sources
     from monitor.commands import listing
+    from monitor.core import detectors, pipeline
+    from monitor.core.detectors import calibration
 
     if not 0 < arguments.false_alarms_per_month < math.inf:
         raise commands.Unusable(
@@ -151,7 +153,7 @@ def replayed(
     plan: Plan, batches: Iterator[list[Scrape]], output: Output, excursions: Excursions | None = None
 ) -> State:
     """Return the state after all batches; `output` is told of each step, `excursions` see its scores."""
-    from monitor import pipeline
+    from monitor.core import pipeline
 
     state = pipeline.begin(plan)
     for batch in batches:

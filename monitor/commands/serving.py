@@ -18,8 +18,8 @@ from monitor.web import app
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from monitor.core.pipeline import Plan
     from monitor.discovery import Provider
-    from monitor.pipeline import Plan
     from monitor.settings import Settings
     from monitor.sources.targets import Target
 

@@ -12,8 +12,8 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
+from monitor.core.pages.engines import base
 from monitor.discovery import TAKEN_LABELS, Found, MalformedError
-from monitor.engines import base
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from monitor.core.pages.engines import base
 from monitor.discovery import TAKEN_LABELS, Found
-from monitor.engines import base
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

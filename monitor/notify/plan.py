@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from monitor.detectors.base import Severity
+    from monitor.core.detectors.base import Severity
     from monitor.sources.targets import Tls
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")

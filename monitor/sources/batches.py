@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from monitor.engines.base import Reading
-    from monitor.scrapes import Scrape
+    from monitor.core.pages.engines.base import Reading
+    from monitor.core.pages.scrapes import Scrape
 
 LARGEST_BATCH = 1024
 

@@ -6,7 +6,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from monitor.scrapes import FailureReason
+    from monitor.core.pages.scrapes import FailureReason
     from monitor.sources.wire import Answer
 
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Self
 from yarl import URL
 
 import monitor
-from monitor.scrapes import Failure, Scrape
+from monitor.core.pages.scrapes import Failure, Scrape
 from monitor.sources import bodies, credentials, probing, targets, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from monitor.scrapes import FailureReason
+    from monitor.core.pages.scrapes import FailureReason
     from monitor.sources.targets import Beside, Target
     from monitor.sources.wire import Answer, Connection
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Callable, Iterator
 
-    from monitor.scrapes import Scrape
+    from monitor.core.pages.scrapes import Scrape
 
 BATCHES_PER_PROGRESS = 64
 MOST_TARGETS = 20_000  # each takes some ten kilobytes

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from monitor import sources
-from monitor.scrapes import Failure, Scrape
+from monitor.core.pages.scrapes import Failure, Scrape
 from monitor.sources import streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from monitor.scrapes import FailureReason
+    from monitor.core.pages.scrapes import FailureReason
 
 PAGE_NAME = re.compile(r"(\d+)\.prom(\.gz|\.zst)?")
 MILLISECONDS = 1000

@@ -12,7 +12,7 @@ from monitor.sources.targets import ONCE, Beside, Target, Tls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from monitor.scrapes import Scrape
+    from monitor.core.pages.scrapes import Scrape
 
 __all__ = ["ONCE", "Beside", "Scraper", "Target", "Tls", "fetch_once"]
 

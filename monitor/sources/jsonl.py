@@ -13,15 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Never
 
 from monitor import sources
-from monitor.engines import counters
-from monitor.scrapes import Failure, Scrape
+from monitor.core.pages.engines import counters
+from monitor.core.pages.scrapes import Failure, Scrape
 from monitor.sources import streams
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
 
-    from monitor.scrapes import FailureReason
+    from monitor.core.pages.scrapes import FailureReason
 
 LONGEST_LINE_BYTES = 64 << 20
 LINES_UNTIL_GIVEN_UP = 100  # so many first lines, none of them good: this is another kind of file

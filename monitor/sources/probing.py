@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yarl import URL
 
-from monitor import engines
+from monitor.core.pages import engines
 
 if TYPE_CHECKING:
     from monitor.sources.targets import Target

@@ -20,7 +20,7 @@ from monitor.textformat import Column, Family
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
-    from monitor.scrapes import Scrape
+    from monitor.core.pages.scrapes import Scrape
     from monitor.sources.queries import Server
     from monitor.sources.vectors import Series
 

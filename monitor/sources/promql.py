@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from monitor import engines
-from monitor.engines import columns
+from monitor.core.pages import engines
+from monitor.core.pages.engines import columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor import sources
-from monitor.scrapes import Failure, Scrape
+from monitor.core.pages.scrapes import Failure, Scrape
 from monitor.sources import streams
 
 if TYPE_CHECKING:

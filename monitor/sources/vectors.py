@@ -10,8 +10,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from monitor import engines
-from monitor.scrapes import Failure, Scrape
+from monitor.core.pages import engines
+from monitor.core.pages.scrapes import Failure, Scrape
 from monitor.sources import promql
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from alerts import phrases
-from monitor import pipeline, snapshot, streams
-from monitor.scrapes import Scrape
+from monitor import snapshot
+from monitor.core import pipeline, streams
+from monitor.core.pages.scrapes import Scrape
 from monitor.store import Store
 from tests.alerts import tools
 
 if TYPE_CHECKING:
-    from monitor.events import StreamKey
+    from monitor.core.pages.scrapes import StreamKey
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from alerts import generate
-from monitor import events, pipeline, quantities, scrapes, streams
+from monitor import quantities
+from monitor.core import events, pipeline, streams
+from monitor.core.pages import scrapes
 from tests.alerts import names, tools
 
 if TYPE_CHECKING:

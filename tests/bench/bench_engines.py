@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from monitor import engines, exposition
+from monitor.core.pages import engines, exposition
 from tests.engines import runs
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor import engines, exposition, pages
+from monitor.core.pages import engines, exposition, looks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,15 +63,15 @@ def main(path: str | None = None) -> int:
         lambda: list(text_string_to_metric_families(text)),
     )
     print(f"one page, {len(body) / 1000:.0f} KB, {len(page.values)} samples wanted")
-    usual = (again + (pages.GLANCES - 1) * glance) / pages.GLANCES
+    usual = (again + (looks.GLANCES - 1) * glance) / looks.GLANCES
     print(
         f"specmon, known layout  {usual * 1e6:8.0f} µs   ratio {theirs / usual:6.0f}  (goal {GOAL_RATIO:.0f})"
     )
     print(
-        f"  at a glance          {glance * 1e6:8.0f} µs   ratio {theirs / glance:6.0f}  ({pages.GLANCES - 1} of {pages.GLANCES})"
+        f"  at a glance          {glance * 1e6:8.0f} µs   ratio {theirs / glance:6.0f}  ({looks.GLANCES - 1} of {looks.GLANCES})"
     )
     print(
-        f"  searched again       {again * 1e6:8.0f} µs   ratio {theirs / again:6.0f}  (1 of {pages.GLANCES})"
+        f"  searched again       {again * 1e6:8.0f} µs   ratio {theirs / again:6.0f}  (1 of {looks.GLANCES})"
     )
     print(f"specmon, first look    {first * 1e6:8.0f} µs   ratio {theirs / first:6.0f}")
     print(f"prometheus_client      {theirs * 1e6:8.0f} µs")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from monitor import settings, store
-from monitor.history import Bucket
+from monitor.core.streams.history import Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

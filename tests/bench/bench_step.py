@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor import pipeline
-from monitor.scrapes import Scrape
+from monitor.core import pipeline
+from monitor.core.pages.scrapes import Scrape
 from tests import captures
 
 if TYPE_CHECKING:

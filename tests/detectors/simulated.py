@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import detectors
-from monitor.deltas import Counts
-from monitor.engines.base import NUM_COUNTERS, Counter, Evidence
+from monitor.core import detectors
+from monitor.core.counts.deltas import Counts
+from monitor.core.pages.engines.base import NUM_COUNTERS, Counter, Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from monitor.detectors.base import Alarm, Bools, Findings, Floats, State
+    from monitor.core.detectors.base import Alarm, Bools, Findings, Floats, State
 
 START = 1_700_000_000.0
 CONDITIONAL = (0.80, 0.76, 0.73, 0.70, 0.68)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor import detectors
-from monitor.detectors import Condition
+from monitor.core import detectors
+from monitor.core.detectors import Condition
 from tests.detectors import simulated
 
 if TYPE_CHECKING:
-    from monitor.deltas import Counts
+    from monitor.core.counts.deltas import Counts
 
 
 def window(drafts: float, accepted: list[float], at: float = 0.0, seconds: float = 10.0) -> Counts:

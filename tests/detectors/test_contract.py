@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor import detectors, table
+from monitor.core import detectors, tables
 from tests.detectors import simulated
 from tests.detectors.simulated import Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from monitor.deltas import Counts
-    from monitor.detectors.base import Floats, Indices
+    from monitor.core.counts.deltas import Counts
+    from monitor.core.detectors.base import Floats, Indices
 
 BUSY = Traffic()
 QUIET = Traffic(drafts=120.0, request_sd=0.35)
@@ -82,7 +82,7 @@ def test_saved_and_restored_anywhere_it_goes_on_the_same(traffic: Traffic, cut: 
     whole = simulated.watched(3).see(news)
     first = simulated.watched(3).see(news[:cut])
     second = simulated.watched(3)
-    second.state = table.from_bytes(table.to_bytes(first.state), detectors.DTYPE)
+    second.state = tables.from_bytes(tables.to_bytes(first.state), detectors.DTYPE)
     second.see(news[cut:])
     assert first.alarms + second.alarms == whole.alarms
     assert second.state.tobytes() == whole.state.tobytes()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor.detectors import base, evidence
-from monitor.engines.base import Counter, Evidence
+from monitor.core.detectors import base, evidence
+from monitor.core.pages.engines.base import Counter, Evidence
 from tests.detectors import simulated
 
 if TYPE_CHECKING:
-    from monitor.deltas import Counts
+    from monitor.core.counts.deltas import Counts
 
 SHARES = np.array([0.7, 0.5, 0.3])
 FINISHED_UNKNOWN = float("nan")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.detectors import base, diagnosis, evidence, noise, reference, scores
+from monitor.core.detectors import base, diagnosis, evidence, noise, reference, scores
 from tests.detectors import simulated
 
 

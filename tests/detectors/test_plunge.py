@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.detectors import plunge
+from monitor.core.detectors import plunge
 
 
 @pytest.mark.parametrize(("passed", "number"), [(True, 1), (False, 0)], ids=["passed by itself", "lasted"])

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor.detectors import rhythm, week
+from monitor.core.detectors import rhythm, week
 
 if TYPE_CHECKING:
-    from monitor.detectors.base import Floats, State
+    from monitor.core.detectors.base import Floats, State
 
 BLOCK = 300.0
 THURSDAY = 1_767_225_600.0

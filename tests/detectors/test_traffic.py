@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor import attribution, deltas
-from monitor.detectors import traffic
-from monitor.engines.base import NUM_COUNTERS, Counter
+from monitor.core.counts import deltas
+from monitor.core.detectors import traffic
+from monitor.core.events import attribution
+from monitor.core.pages.engines.base import NUM_COUNTERS, Counter
 from tests.detectors import simulated
 from tests.detectors.simulated import Traffic, Watched, shifted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from monitor.deltas import Counts
-    from monitor.detectors.base import Bools, Floats
+    from monitor.core.counts.deltas import Counts
+    from monitor.core.detectors.base import Bools, Floats
 
 HOUR = 240
 DAY = 24 * HOUR

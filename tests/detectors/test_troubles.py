@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor.detectors import Condition
+from monitor.core.detectors import Condition
 from tests.detectors import simulated
 from tests.detectors.simulated import Traffic, shifted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from monitor.deltas import Counts
-    from monitor.detectors.base import Floats
+    from monitor.core.counts.deltas import Counts
+    from monitor.core.detectors.base import Floats
 
 BUSY = Traffic()
 HOUR = 240

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import engines, estimates, windows
-from monitor.engines.base import Counter, Evidence
+from monitor.core.counts import estimates, windows
+from monitor.core.pages import engines
+from monitor.core.pages.engines.base import Counter, Evidence
 from tests.engines import runs
 
 if TYPE_CHECKING:
-    from monitor.engines.base import Reading
+    from monitor.core.pages.engines.base import Reading
 
 KINDS = {
     Evidence.STEPS: "every step",

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from monitor import deltas, engines, exposition
-from monitor import readings as arrays
-from monitor.engines.base import UNKNOWN, Unsupported
+from monitor.core.counts import deltas
+from monitor.core.counts import readings as arrays
+from monitor.core.pages import engines, exposition
+from monitor.core.pages.engines.base import UNKNOWN, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from monitor.engines.base import Engine, Reading
+    from monitor.core.pages.engines.base import Engine, Reading
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 NUM_POSITIONS = 64

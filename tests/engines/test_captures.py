@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.engines.base import Counter
+from monitor.core.pages.engines.base import Counter
 from tests.engines import runs
 
 CAPTURES = Path(__file__).parents[3] / "shared" / "captures"

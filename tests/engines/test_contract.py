@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor import engines, estimates, exposition, windows
-from monitor.engines.base import Counter, Evidence, Unsupported
+from monitor.core.counts import estimates, windows
+from monitor.core.pages import engines, exposition
+from monitor.core.pages.engines.base import Counter, Evidence, Unsupported
 from tests.engines import runs
 
 if TYPE_CHECKING:
-    from monitor import deltas
-    from monitor.engines.base import Reading
+    from monitor.core.counts import deltas
+    from monitor.core.pages.engines.base import Reading
     from tests.engines.runs import Expected, Run
 
 RUNS = runs.all_runs()

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from monitor.engines import counters
-from monitor.engines.base import Counter, Evidence
+from monitor.core.pages.engines import counters
+from monitor.core.pages.engines.base import Counter, Evidence
 
 RECORD: dict[str, object] = {
     "at": 1700000000,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from monitor import engines
-from monitor.engines import identity
+from monitor.core.pages import engines
+from monitor.core.pages.engines import identity
 
 ASKED = sorted({path for engine in engines.ENGINES.values() for path in engine.identity})
 

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from monitor import deltas
-from monitor import readings as arrays
-from monitor.engines import iterations
-from monitor.engines.base import UNKNOWN, Counter, Evidence
+from monitor.core.counts import deltas
+from monitor.core.counts import readings as arrays
+from monitor.core.pages.engines import iterations
+from monitor.core.pages.engines.base import UNKNOWN, Counter, Evidence
 
 BEGAN = iterations.Totals(began=100.0)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 
-from monitor import engines, exposition
-from monitor.engines.base import Counter, Engine
+from monitor.core.pages import engines, exposition
+from monitor.core.pages.engines.base import Counter, Engine
 from tests.engines import runs
 
 README = (runs.FIXTURES.parents[1] / "README.md").read_text()

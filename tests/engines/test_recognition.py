@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from monitor import engines
-from monitor.engines import signposts
-from monitor.engines.base import Unsupported
+from monitor.core.pages import engines
+from monitor.core.pages.engines import signposts
+from monitor.core.pages.engines.base import Unsupported
 from tests.engines import runs
 
 PREFIXED = ("vllm", "sglang", "trtllm", "llama.cpp", "lmdeploy", "tgi")

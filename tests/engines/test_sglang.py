@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor import exposition
-from monitor.engines import sglang_loads
-from monitor.engines.base import Counter, Evidence, Unsupported
+from monitor.core.pages import exposition
+from monitor.core.pages.engines import sglang_loads
+from monitor.core.pages.engines.base import Counter, Evidence, Unsupported
 from tests.engines import runs
 
 if TYPE_CHECKING:
-    from monitor.engines.base import Reader, Reading
+    from monitor.core.pages.engines.base import Reader, Reading
 
 FOLDER = runs.FIXTURES / "sglang"
 HEALTHY = (FOLDER / "05_healthy3.prom").read_bytes()

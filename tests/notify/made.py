@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from monitor import events
-from monitor.attribution import Cause
-from monitor.detectors.base import Level
+from monitor.core import events
+from monitor.core.detectors.base import Level
+from monitor.core.events.attribution import Cause
+from monitor.core.pages import scrapes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from monitor.detectors.base import Severity
-    from monitor.events import EventKind
+    from monitor.core.detectors.base import Severity
+    from monitor.core.events import EventKind
 
 CHANGED, RAISED, CLOSED = 1_700_000_000.0, 1_700_000_030.0, 1_700_000_750.0
 LABELS = {"team": "search", "severity": "ours wins"}
@@ -30,7 +31,7 @@ def event(
     after: Level = AFTER,
 ) -> dict[str, object]:
     """An event of one stream, open or closed."""
-    key = events.StreamKey(target, "meta/llama-70b", "0")
+    key = scrapes.StreamKey(target, "meta/llama-70b", "0")
     return events.as_json(
         events.Event(
             id=event_id,

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 import yaml
 
-from monitor import events
-from monitor.attribution import Attribution
-from monitor.detectors.base import Level
+from monitor.core import events
+from monitor.core.detectors.base import Level
+from monitor.core.events.attribution import Attribution
+from monitor.core.pages import scrapes
 from monitor.notify import alerts
 from monitor.notify.plan import Plan, Receiver, Site
 from tests.notify.made import CLOSED, LABELS, RAISED, event, fleet_event
 
 if TYPE_CHECKING:
-    from monitor.detectors.base import Severity
+    from monitor.core.detectors.base import Severity
 
 ROOT = Path(__file__).parents[2]
 SITE = Site("https://specmon.example.com", "https://example.com/runbooks")
@@ -108,7 +109,7 @@ UNKNOWN = Level(math.nan, math.nan, math.nan, (), 0.0)
 
 def test_unknown_values_are_left_out() -> None:
     """A note without levels, cost and causes is a sentence still, and never has a None or a NaN in it."""
-    key = events.StreamKey("a:1", "", "0")
+    key = scrapes.StreamKey("a:1", "", "0")
     note = events.noted("s", key, "speculation_off", RAISED, Attribution((), ()))
     made = alerts.texts(events.as_json(note), Site())
     assert made["summary"] == "The model no longer speculates."

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from monitor.scrapes import Scrape
+    from monitor.core.pages.scrapes import Scrape
     from tests.alerts.servers import Server
 
 STEP = 10.0

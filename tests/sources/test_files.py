@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from monitor.scrapes import Scrape
+    from monitor.core.pages.scrapes import Scrape
 
 PAGE = b"vllm:spec_decode_num_drafts_total 7\n"
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from monitor.scrapes import Scrape
+    from monitor.core.pages.scrapes import Scrape
     from tests.sources.servers import Handler
 
 NOW = 1_700_000_000.0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor import engines
+from monitor.core.pages import engines
 from monitor.sources import http, probing, targets
 from monitor.sources.client import Client
 from tests.sources.servers import PAGE, answer, serving

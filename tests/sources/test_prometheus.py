@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from monitor import events, pipeline, sources, summaries
+from monitor import sources
 from monitor.commands import replay
+from monitor.core import events, pipeline
+from monitor.core.streams import summaries
 from monitor.sources import prometheus, promql, queries
 from tests import captures
 from tests.sources import scraped
@@ -26,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
     from pathlib import Path
 
-    from monitor.events import Event
-    from monitor.pipeline import Plan
-    from monitor.scrapes import Scrape
-    from monitor.streams import State
+    from monitor.core.events import Event
+    from monitor.core.pages.scrapes import Scrape
+    from monitor.core.pipeline import Plan
+    from monitor.core.streams import State
     from tests.alerts.servers import Server
 
 RUN = "draftchange"

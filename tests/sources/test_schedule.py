@@ -15,7 +15,7 @@ from tests.sources.servers import PAGE, Request, answer, serving
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from monitor.scrapes import Scrape
+    from monitor.core.pages.scrapes import Scrape
     from tests.sources.servers import Server
 
 TICK = 0.05

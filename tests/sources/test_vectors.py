@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor import engines
+from monitor.core.pages import engines
 from monitor.sources import promql, vectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from monitor.scrapes import Scrape
+    from monitor.core.pages.scrapes import Scrape
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PAGES = [page for name in engines.ENGINES for page in sorted((FIXTURES / name).glob("*.prom"))]

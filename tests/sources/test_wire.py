@@ -15,7 +15,7 @@ from monitor.sources import http, wire
 from tests.sources.servers import Request, answer, serving
 
 if TYPE_CHECKING:
-    from monitor.scrapes import Scrape
+    from monitor.core.pages.scrapes import Scrape
     from tests.sources.servers import Handler
 
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"

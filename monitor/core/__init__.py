@@ -1,0 +1,1 @@
+"""The pure half: a page's body becomes readings, counts, findings, events; no input, no output, no clock."""

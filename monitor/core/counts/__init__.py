@@ -1,0 +1,1 @@
+"""From two readings to what happened between them: counts, sums over windows, estimates."""

@@ -1,0 +1,162 @@
+"""Counts summed over windows: the last interval, the last minutes, the last hours, everything.
+
+A sum is one vector: how long and how many intervals it covers, what the intervals' own spread needs, the
+canonical counters and the accepted tokens per position. A window is a ring of twelve slots, the current
+one begun: it costs the same whatever the scrape interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core.pages.engines import base
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from monitor.core.counts import deltas
+
+    Floats = npt.NDArray[np.float64]
+
+SECONDS, INTERVALS, DRAFTS_SQUARED, ACCEPTED_SQUARED, DRAFTS_ACCEPTED = range(5)
+COUNTERS = slice(5, 5 + base.NUM_COUNTERS)
+POSITIONS = slice(5 + base.NUM_COUNTERS, None)
+SLOTS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Sums over one window: `vectors` [N, V]; `known` [N, C] where the stream's pages have the counter.
+
+    `at_request_end` [N]: the engine credits what it counted of a request when the request ends.
+    """
+
+    vectors: Floats
+    known: npt.NDArray[np.bool_]
+    positions: npt.NDArray[np.int64]
+    num_speculative_tokens: npt.NDArray[np.int64]
+    at_request_end: npt.NDArray[np.bool_]
+
+
+def dtype(num_windows: int, num_positions: int) -> np.dtype[np.void]:
+    """Return the fields of one stream's row."""
+    width = POSITIONS.start + num_positions
+    return np.dtype(
+        [
+            ("slots", "f8", (num_windows, SLOTS, width)),
+            ("slot", "i8", num_windows),
+            ("last", "f8", width),
+            ("total", "f8", width),
+            ("known", "?", base.NUM_COUNTERS),
+            ("positions", "i8"),
+            ("most_positions", "i8"),
+            ("num_speculative_tokens", "i8"),
+            ("at_request_end", "?"),
+        ],
+    )
+
+
+def add(state: npt.NDArray[np.void], counts: deltas.Counts, lengths: tuple[float, ...]) -> None:
+    """Add `counts` to the rows of `state` (in the same order) in place; `lengths` in seconds."""
+    unknown = np.isnan(counts.values)
+    vectors = _vectors(counts, unknown)
+    state["last"] = vectors
+    state["total"] += vectors
+    state["known"] |= ~unknown
+    np.copyto(state["positions"], counts.positions, where=counts.positions > 0)
+    state["most_positions"] = np.maximum(state["most_positions"], counts.positions)
+    state["num_speculative_tokens"] = counts.num_speculative_tokens
+    at_request_end = counts.evidence == base.Evidence.REQUEST_END
+    state["at_request_end"] = np.where(
+        counts.evidence == base.Evidence.NONE, state["at_request_end"], at_request_end
+    )
+    _expire(state, counts.at, lengths)
+    slots = state["slots"]
+    rows = np.arange(len(slots))[:, None]
+    windows = np.arange(len(lengths))
+    slots[rows, windows, state["slot"] % SLOTS] += vectors[:, None, :]
+
+
+def over(state: npt.NDArray[np.void], window: int, length: float, now: Floats) -> Sums:
+    """Return the sums of the window of `length` seconds that ends at `now` [N]."""
+    age = np.floor(now / (length / SLOTS)).astype(np.int64) - state["slot"][:, window]
+    slot = state["slot"][:, window, None] - (state["slot"][:, window, None] - np.arange(SLOTS)) % SLOTS
+    current = slot + SLOTS > (state["slot"][:, window] + age)[:, None]
+    vectors = np.where(current[:, :, None], state["slots"][:, window], 0.0).sum(1)
+    return _sums(state, vectors)
+
+
+def last(state: npt.NDArray[np.void]) -> Sums:
+    """Return the sums of the last interval."""
+    return _sums(state, state["last"])
+
+
+def total(state: npt.NDArray[np.void]) -> Sums:
+    """Return the sums of everything counted, with every position that was ever reported."""
+    return replace(_sums(state, state["total"]), positions=state["most_positions"])
+
+
+def _sums(state: npt.NDArray[np.void], vectors: Floats) -> Sums:
+    names = ("known", "positions", "num_speculative_tokens", "at_request_end")
+    return Sums(vectors, *(state[name] for name in names))
+
+
+def _vectors(counts: deltas.Counts, unknown: npt.NDArray[np.bool_]) -> Floats:
+    vectors = np.empty((len(counts.rows), POSITIONS.start + counts.accepted.shape[1]))
+    values = np.where(unknown, 0.0, counts.values)
+    drafts = values[:, base.Counter.DRAFTS]
+    accepted = values[:, base.Counter.ACCEPTED_TOKENS]
+    vectors[:, SECONDS] = counts.seconds
+    vectors[:, INTERVALS] = drafts > 0
+    vectors[:, DRAFTS_SQUARED] = drafts * drafts
+    vectors[:, ACCEPTED_SQUARED] = accepted * accepted
+    vectors[:, DRAFTS_ACCEPTED] = drafts * accepted
+    vectors[:, COUNTERS] = values
+    vectors[:, POSITIONS] = counts.accepted
+    return vectors
+
+
+def _expire(state: npt.NDArray[np.void], at: Floats, lengths: tuple[float, ...]) -> None:
+    """Move each ring on to the slot of `at` and clear the slots that were left behind.
+
+    A ring that is more than a slot ahead has seen a clock that was set back since, and begins anew.
+    """
+    slot = np.floor(at[:, None] / (np.array(lengths) / SLOTS)).astype(np.int64)
+    ahead = slot < state["slot"] - 1
+    if ahead.any():
+        state["slots"][ahead] = 0.0
+        state["slot"] = np.where(ahead, slot, state["slot"])
+    advance = np.minimum(np.maximum(slot - state["slot"], 0), SLOTS)
+    if advance.any():
+        after = (np.arange(SLOTS) - state["slot"][:, :, None] - 1) % SLOTS
+        state["slots"][after < advance[:, :, None]] = 0.0
+        state["slot"] = np.maximum(slot, state["slot"])
+
+
+def around(row: npt.NDArray[np.void], change_at: float, lengths: tuple[float, ...]) -> tuple[Sums, Sums]:
+    """Return the sums of one stream before and after `change_at` (unix seconds), as far as the rings reach.
+
+    What came after is taken from the finest ring that reaches back to the change, what was before from the
+    longest ring; the slot that holds the change belongs to neither where others are there.
+    """
+    order = sorted(range(len(lengths)), key=lambda window: lengths[window])
+    finest = next(
+        (w for w in order if row["slot"][0, w] - change_at // (lengths[w] / SLOTS) < SLOTS - 1), order[-1]
+    )
+    after = _part(row, finest, change_at // (lengths[finest] / SLOTS), later=True)
+    before = _part(row, order[-1], change_at // (lengths[order[-1]] / SLOTS), later=False)
+    if not before.vectors[0, INTERVALS]:
+        before = _part(row, finest, change_at // (lengths[finest] / SLOTS), later=False)
+    return before, after
+
+
+def _part(row: npt.NDArray[np.void], window: int, slot_of_change: float, *, later: bool) -> Sums:
+    newest = row["slot"][0, window]
+    slot = newest - (newest - np.arange(SLOTS)) % SLOTS
+    chosen = slot > slot_of_change if later else slot < slot_of_change
+    if later and not row["slots"][0, window, chosen, INTERVALS].any():
+        chosen = slot >= slot_of_change
+    return _sums(row, row["slots"][:, window, chosen].sum(1))

@@ -1,0 +1,266 @@
+"""Change detection: `step` turns the counts of a batch of streams into scores, conditions and alarms.
+
+Intervals become trials per position (`evidence`), compared with a baseline (`reference`, `scores`, `noise`).
+Detectors look at them at four paces: `floor` and `plunge` at every interval, `level` and `shape` at full
+buckets of at least 8 s and 64 drafts, `trend` at blocks of five minutes. `diagnosis` and `alarms` make one
+trouble of what they see, `troubles` says when it is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core.detectors import (
+    alarms,
+    base,
+    evidence,
+    floor,
+    level,
+    noise,
+    plunge,
+    reference,
+    regimes,
+    rhythm,
+    scores,
+    shape,
+    sightings,
+    traffic,
+    trend,
+    troubles,
+)
+from monitor.core.detectors.base import (
+    POSITIONS,
+    Action,
+    Alarm,
+    Bucket,
+    Condition,
+    Findings,
+    Kind,
+    Level,
+    Plan,
+    Severity,
+)
+from monitor.core.pages.engines.base import Counter
+
+if TYPE_CHECKING:
+    from monitor.core.counts.deltas import Counts
+    from monitor.core.detectors.base import Bools, Floats, Indices, State
+    from monitor.core.detectors.sightings import Sightings
+
+__all__ = [
+    "DETECTORS",
+    "POSITIONS",
+    "Action",
+    "Alarm",
+    "Condition",
+    "Findings",
+    "Kind",
+    "Level",
+    "Plan",
+    "Severity",
+    "allocate",
+    "step",
+]
+
+DETECTORS = {module.NAME: module for module in (floor, plunge, level, shape, trend)}
+
+DTYPE = np.dtype(
+    [
+        ("bucket", evidence.DTYPE),
+        ("baseline", reference.DTYPE),
+        ("noise", noise.DTYPE),
+        ("level", level.DTYPE),
+        ("shape", shape.DTYPE),
+        ("plunge", plunge.DTYPE),
+        ("trend", trend.DTYPE),
+        ("traffic", traffic.DTYPE),
+        ("floor", floor.DTYPE),
+        ("trouble", troubles.DTYPE),
+        ("regime", regimes.DTYPE),
+    ],
+)
+
+CHUNK = 512
+WARM_SECONDS = 1800.0
+WARM_BUCKETS = 40
+STARTED_BUCKETS = 3
+CALM = 0.5
+CALM_PLUNGE = 0.1
+LEAST_INFORMATION = 2.0
+
+
+def allocate(plan: Plan, n: int) -> State:
+    """Return the state of `n` streams that were never seen."""
+    del plan
+    state = np.zeros(n, DTYPE)
+    reference.allocate(state["baseline"])
+    noise.allocate(state["noise"])
+    level.allocate(state["level"])
+    shape.allocate(state["shape"])
+    trend.allocate(state["trend"])
+    traffic.allocate(state["traffic"])
+    floor.allocate(state["floor"])
+    return state
+
+
+def step(plan: Plan, state: State, counts: Counts) -> Findings:
+    """Return what the detectors find in one batch; `state` (the rows of `counts`) is changed in place."""
+    if len(state) <= CHUNK:
+        return _step(plan, state, counts)
+    parts = []
+    for start in range(0, len(state), CHUNK):
+        rows = np.arange(start, min(start + CHUNK, len(state)))
+        part = state[start : start + CHUNK]
+        found = _step(plan, part, _rows_of(counts, rows))
+        parts.append(replace(found, alarms=tuple(replace(a, index=a.index + start) for a in found.alarms)))
+    return Findings(
+        score_down=np.concatenate([part.score_down for part in parts]),
+        score_up=np.concatenate([part.score_up for part in parts]),
+        baseline_mal=np.concatenate([part.baseline_mal for part in parts]),
+        baseline_conditional=np.concatenate([part.baseline_conditional for part in parts]),
+        condition=np.concatenate([part.condition for part in parts]),
+        alarms=tuple(alarm for part in parts for alarm in part.alarms),
+    )
+
+
+def _rows_of(counts: Counts, rows: Indices) -> Counts:
+    """Return some rows of counts; in chunks that the cache holds, ten thousand streams take half the time."""
+    return replace(
+        counts,
+        rows=counts.rows[rows],
+        at=counts.at[rows],
+        seconds=counts.seconds[rows],
+        values=counts.values[rows],
+        accepted=counts.accepted[rows],
+        positions=counts.positions[rows],
+        num_speculative_tokens=counts.num_speculative_tokens[rows],
+        evidence=counts.evidence[rows],
+        restarted=counts.restarted[rows],
+        gap=counts.gap[rows],
+        new_regime=counts.new_regime[rows],
+    )
+
+
+def _step(plan: Plan, state: State, counts: Counts) -> Findings:
+    trials = evidence.from_counts(counts)
+    notes = regimes.begin(state, counts)
+    seen = _see_intervals(plan, state, trials, counts.values[:, Counter.GENERATION_TOKENS])
+    traffic.gather(state["traffic"], counts.values)
+    rows = np.flatnonzero(seen.full)
+    if len(rows):
+        part = state if len(rows) == len(state) else state[rows]
+        _see_buckets(plan, part, trials, rows, seen)
+        notes += [
+            replace(note, index=int(rows[note.index])) for note in regimes.compare(part, trials.at[rows])
+        ]
+        if part is not state:
+            state[rows] = part
+        evidence.empty(state["bucket"], seen.full)
+    raised = alarms.settle(plan, state, trials, seen)
+    baseline = state["baseline"]
+    return Findings(
+        score_down=seen.falls(),
+        score_up=seen.rises(),
+        baseline_mal=baseline["mal"].copy(),
+        baseline_conditional=np.where(reference.known(baseline), baseline["rate"], np.nan),
+        condition=troubles.conditions(state["trouble"], baseline["buckets"] >= WARM_BUCKETS),
+        alarms=(*notes, *raised),
+    )
+
+
+def _see_intervals(plan: Plan, state: State, trials: evidence.Trials, tokens: Floats) -> Sightings:
+    """Return what single intervals show, and gather them into buckets."""
+    baseline = state["baseline"]
+    healthy = baseline["sums"][:, base.DRAFTS] >= plunge.LEAST_DRAFTS
+    dead = floor.step(plan, state["floor"], trials, healthy)
+    alive = np.zeros(len(dead))
+    if (state["trouble"]["kind"] == troubles.DEAD).any():
+        alive = floor.alive(plan, state["floor"], trials)
+    silent = floor.silence(plan, state["floor"], trials, tokens)
+    spread, local = state["noise"]["spread"][:, 0], state["level"]["local"]
+    fell = plunge.step(plan, state["plunge"], trials, baseline, spread, local)
+    return sightings.of_intervals(fell, dead, alive, silent, evidence.gather(state["bucket"], trials))
+
+
+def _see_buckets(plan: Plan, state: State, trials: evidence.Trials, rows: Indices, seen: Sightings) -> None:
+    """Run what works on full buckets over their rows and write what was seen into `seen`."""
+    baseline, trouble = state["baseline"], state["trouble"]
+    measured = _measure(state, trials.at[rows])
+    undisturbed = trouble["kind"] == 0
+    bucket = _unexplained(state, measured, undisturbed)
+    started = undisturbed & (baseline["buckets"] >= STARTED_BUCKETS)
+    warm = (baseline["buckets"] >= WARM_BUCKETS) & (bucket.age >= WARM_SECONDS)
+    verdict = level.step(plan, state["level"], bucket, warm, started & bucket.usable[:, 0])
+    # how noisy a contrast is must be known, too: those of a larger k's positions are young in an old stream
+    settled = (warm & undisturbed)[:, None] & (state["noise"]["seen"][:, 1:] >= WARM_BUCKETS)
+    shifted = shape.step(plan, state["shape"], bucket, baseline, state["noise"]["spread"], settled)
+    excitement = np.maximum(np.maximum(verdict.down, verdict.up), shifted.max(1))
+    calm = started & (excitement < CALM) & (seen.plunge[rows] < CALM_PLUNGE)
+    learning = calm[:, None] & bucket.usable
+    _learn(state, bucket, measured.score[:, 0] - state["traffic"]["explained"], learning)
+    sightings.note(seen.level, rows, verdict)
+    seen.shape[rows] = shifted
+    seen.score[rows] = measured.score
+    if not undisturbed.all():
+        expected = rhythm.at_time(state["trend"]["rhythm"], bucket.at)
+        seen.over[rows] = troubles.recovered(trouble, bucket, expected)
+    troubles.gather(trouble, state["bucket"]["sums"])
+    _see_blocks(plan, state, rows, bucket.at, seen)
+    # many drafts of few requests count for no more than the requests
+    weight = 1.0 / (1.0 + noise.LEVEL_FLOOR / state["noise"]["spread"][:, 0] * bucket.information[:, 0])
+    joining = undisturbed & (seen.dead[rows] < 1.0)
+    if joining.all():
+        reference.add(baseline, state["bucket"], trials, rows, weight, calm)
+    elif joining.any():
+        part = baseline[joining]
+        reference.add(part, state["bucket"][joining], trials, rows[joining], weight[joining], calm[joining])
+        baseline[joining] = part
+
+
+def _measure(state: State, at: Floats) -> Bucket:
+    """Return the full buckets as scores against the baseline."""
+    baseline, began = state["baseline"], state["bucket"]["began_at"].copy()
+    found = scores.against(state["bucket"]["sums"], baseline["rate"], reference.known(baseline))
+    age = np.maximum(at - np.where(baseline["buckets"] > 0.0, baseline["began_at"], began), 60.0)
+    variance = noise.variance(state["noise"], found.information)
+    usable = found.information > LEAST_INFORMATION
+    score = found.shift - state["noise"]["center"] * usable
+    return Bucket(at, began, age, score, found.information, variance, usable)
+
+
+def _unexplained(state: State, bucket: Bucket, undisturbed: Bools) -> Bucket:
+    """Return the full buckets with what traffic does not explain of the level's score."""
+    explained = traffic.measure(state["traffic"], bucket.at, bucket.began_at, undisturbed)
+    if not explained.any():
+        return bucket
+    score = bucket.score.copy()
+    score[:, 0] = traffic.left(score[:, 0], explained, state["level"]["local"])
+    return replace(bucket, score=score)
+
+
+def _learn(state: State, bucket: Bucket, usual: Floats, learning: Bools) -> None:
+    """Let calm buckets teach how noisy the scores are and where the level was, `usual` [B] traffic given."""
+    around_local = bucket.score.copy()
+    around_local[:, 0] -= state["level"]["local"]
+    noise.learn(state["noise"], around_local, bucket.information, learning)
+    shape.learn(state["shape"], bucket, learning)
+    level.follow(state["level"], usual, learning[:, 0])
+
+
+def _see_blocks(plan: Plan, state: State, rows: Indices, at: Floats, seen: Sightings) -> None:
+    """Run what works on blocks of full buckets."""
+    passing = state["traffic"]
+    full = np.flatnonzero(trend.gather(state["trend"], state["bucket"], passing["deviation"], at))
+    if not len(full):
+        return
+    part, baseline, about = state["trend"][full], state["baseline"][full], passing[full]
+    on = (state["trouble"]["kind"][full] == 0) & (baseline["buckets"] >= WARM_BUCKETS)
+    verdict = trend.step(plan, part, baseline, about, at[full], on)
+    state["trend"][full], passing[full] = part, about
+    where = rows[full]
+    sightings.note(seen.trend, where, verdict)
+    seen.trend_shift[where] = part["shift"]
+    seen.trend_origin[where] = trend.against(part, baseline["rate"])

@@ -1,0 +1,164 @@
+"""Counts of an interval as Bernoulli trials per position, and the buckets they are gathered in.
+
+Position j was tried as often as position j-1 was accepted (position 0: once a draft). Conditional
+acceptances are what a change of k leaves comparable, so everything downstream is told in them.
+
+What the counts are worth depends on how the engine counts. Drafts that are counted at each step are a sample
+of all requests at hand. Drafts credited when a request ends come in lumps, and thousands of one request are
+its text said again and again: an interval is worth no more than the requests that ended in it (`worth`). In
+buckets, lumps up to the stream's usual size count in full: how these scatter is learnt from the stream itself
+(`gather`). A gauge's mean is worth the few drafts that `implied` gave it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core.counts import estimates
+from monitor.core.detectors import base
+from monitor.core.pages.engines.base import Counter, Evidence
+
+if TYPE_CHECKING:
+    from monitor.core.counts.deltas import Counts
+    from monitor.core.detectors.base import Bools, Floats, State
+
+BUCKET_SECONDS = 8.0
+BUCKET_DRAFTS = 64.0
+STALE_SECONDS = 3600.0
+WHOLE_LENGTH = 0.1
+FULLY_DRAFTED = 0.9
+
+LUMP_MEMORY = 16.0
+LARGEST_LUMP = 4.0
+
+DTYPE = np.dtype([("sums", "f8", base.NUM_SUMS), ("began_at", "f8"), ("usual_lump", "f8")])
+_INDEX = np.arange(base.POSITIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """What was tried and accepted in the B intervals from `began_at` to `at`.
+
+    sums [B, 18]: columns as in `base`; drafts, accepted [B], in drafts of what the counts are worth;
+    proposed [B]: the drafts that were counted, NaN where they were not; lump [B]: credited at the end of
+    requests; drafted [B]: how many positions the drafts really had; single [B]: only the mean is known,
+    and position 0 stands for every position (as if draft lengths were geometric).
+    """
+
+    at: Floats
+    began_at: Floats
+    drafts: Floats
+    accepted: Floats
+    proposed: Floats
+    lump: Bools
+    sums: Floats
+    drafted: Floats
+    single: Bools
+
+
+def from_counts(counts: Counts) -> Trials:
+    """Return the trials of each interval; where drafts or what became of them are unknown, there are none."""
+    proposed = counts.values[:, Counter.DRAFTS]
+    accepted = counts.values[:, Counter.ACCEPTED_TOKENS]
+    counted = np.where((proposed > 0.0) & ~np.isnan(accepted), proposed, 0.0)
+    lump = counts.evidence == Evidence.REQUEST_END
+    drafts = worth(counts, counted, lump)
+    weight = drafts / np.maximum(counted, 1e-9)
+    accepted = np.where(counted > 0.0, accepted, 0.0) * weight
+    single = counts.positions == 0
+    drafted = _drafted(counts, counted)
+    sums = np.zeros((len(drafts), base.NUM_SUMS))
+    _put_positions(sums, counts.accepted * weight[:, None])
+    sums[:, 0] = drafts
+    known = drafted[:, None] > _INDEX
+    sums[:, base.TRIALS] *= known
+    sums[:, base.SUCCESSES] *= known
+    if single.any():
+        sums[:, 0] += accepted * single
+        sums[:, base.POSITIONS] += accepted * single
+    sums[:, base.DRAFTS] = drafts
+    sums[:, base.ACCEPTED] = accepted
+    began = counts.at - np.fmax(counts.seconds, 0.0)
+    return Trials(counts.at, began, drafts, accepted, proposed, lump, sums, drafted, single)
+
+
+def worth(counts: Counts, drafts: Floats, lump: Bools) -> Floats:
+    """Return as how many drafts [B] the `drafts` of each interval count.
+
+    Credited at the end of requests, they count for no more than the requests that ended. Where the page does
+    not say how many these were, it was at least one, at most one per `DRAFTS_PER_REQUEST`, and the geometric
+    mean of both is taken: a lump ten times as large is not ten times the evidence.
+    """
+    if not lump.any():
+        return drafts
+    finished = counts.values[:, Counter.FINISHED_REQUESTS]
+    likely = np.sqrt(drafts / estimates.DRAFTS_PER_REQUEST)
+    requests = np.maximum(np.where(np.isnan(finished), likely, finished), 1.0)
+    result: Floats = np.where(lump, np.minimum(drafts, estimates.DRAFTS_PER_REQUEST * requests), drafts)
+    return result
+
+
+def _put_positions(sums: Floats, accepted: Floats) -> None:
+    """Write accepted tokens per position [B, P] as successes there and as trials of the next position."""
+    last = base.POSITIONS - 1
+    width = min(accepted.shape[1], last)
+    sums[:, 1 : max(width, 1)] = accepted[:, : max(width - 1, 0)]
+    sums[:, base.POSITIONS : base.POSITIONS + width] = accepted[:, :width]
+    if accepted.shape[1] > last:
+        sums[:, last] = accepted[:, last - 1 : -1].sum(1)
+        sums[:, base.POSITIONS + last] = accepted[:, last:].sum(1)
+
+
+def _drafted(counts: Counts, drafts: Floats) -> Floats:
+    """Return how many positions every draft of the interval had, as far as the counts prove it.
+
+    Mean lengths near a whole number are taken for constant lengths (an engine that adapts k). Between
+    two whole numbers lengths are mixed, and only positions that nearly all drafts reach are counted.
+    """
+    longest = np.maximum(counts.positions, 1).astype(np.float64)
+    tokens = counts.values[:, Counter.DRAFT_TOKENS]
+    mean = np.where((tokens > 0.0) & (drafts > 0.0), tokens / np.maximum(drafts, 1.0), longest)
+    whole = np.rint(mean)
+    reached = np.floor((mean - FULLY_DRAFTED * longest) / (1.0 - FULLY_DRAFTED)) + 1.0
+    drafted = np.where(np.abs(mean - whole) <= WHOLE_LENGTH, whole, reached)
+    return base.clip(drafted, 1.0, longest)
+
+
+def gather(bucket: State, trials: Trials) -> Bools:
+    """Add the intervals to their buckets and return which of these are full.
+
+    A full bucket has at least 64 drafts and spans at least 8 s; an interval without drafts adds nothing,
+    and an unfinished bucket of an hour ago is thrown away.
+    """
+    sums, began = bucket["sums"], bucket["began_at"]
+    has = trials.drafts > 0.0
+    start = has & ((sums[:, base.DRAFTS] <= 0.0) | (trials.at - began > STALE_SECONDS))
+    began = np.where(start, trials.began_at, began)
+    sums *= ~start[:, None]
+    sums += trials.sums if not trials.lump.any() else trials.sums * _against_usual(bucket, trials)[:, None]
+    bucket["began_at"] = began
+    full: Bools = has & (sums[:, base.DRAFTS] >= BUCKET_DRAFTS) & (trials.at - began >= BUCKET_SECONDS)
+    return full
+
+
+def _against_usual(bucket: State, trials: Trials) -> Floats:
+    """Return by how much more [B] the drafts count where lumps of their size are usual, and learn what is.
+
+    How such lumps scatter is learnt from the stream: up to the usual size they count in full, and a larger
+    one as a usual one or for its worth, whichever is more.
+    """
+    lump = trials.lump & (trials.drafts > 0.0)
+    usual = np.where(bucket["usual_lump"] > 0.0, bucket["usual_lump"], trials.drafts)
+    size = np.where(lump, trials.proposed, 0.0)
+    change = (np.minimum(size, LARGEST_LUMP * usual) - usual) / LUMP_MEMORY
+    bucket["usual_lump"] = np.where(lump, usual + change, bucket["usual_lump"])
+    counted = np.maximum(np.minimum(size, usual), trials.drafts)
+    return np.where(lump, counted / np.maximum(trials.drafts, 1e-9), 1.0)
+
+
+def empty(bucket: State, full: Bools) -> None:
+    """Start the `full` buckets anew."""
+    bucket["sums"] *= ~full[:, None]

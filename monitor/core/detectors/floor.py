@@ -1,0 +1,132 @@
+"""`floor`: the draft is dead or silent in absolute terms, whatever its baseline.
+
+Dead, with D drafts, A accepted tokens and the floor f = `floor_mal` - 1 tokens a draft:
+
+    (A ln(A / fD) - A + fD) / `DISPERSION`  ≥  `LIMIT_NATS`,  A < fD        (Poisson likelihood ratio)
+
+over the last `MEMORY_DRAFTS` drafts; or nothing at all accepted of the first `ZERO_DRAFTS` (40) drafts of a
+stream, which a healthy draft (position 0 at 0.3 and more) does once in a million times. Silent: tokens
+flow and nothing is drafted for `silent_seconds`, after drafts were seen.
+
+Assumes that accepted tokens come in runs and by requests, so that their variance is `DISPERSION` (3) times
+that of a Poisson count. LIMIT_NATS 7 is a chance of one in a thousand per independent stretch of traffic
+at the floor itself; streams well above it never come near. Cannot see a draft that is poor but above the
+floor, nor tell a dead draft from traffic that no draft could follow.
+
+Measured: MAL 1.03 of 913 drafts, none of 279 and none of 40 alarm in their first window, none of 23 and 12
+of 200 do not (tests/detectors/test_absolute.py). No false alarm in 6,000 simulated hours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from monitor.core.detectors import base
+    from monitor.core.detectors.base import Bools, Floats, State
+    from monitor.core.detectors.evidence import Trials
+
+NAME = "floor"
+
+DISPERSION = 3.0
+LIMIT_NATS = 7.0
+MEMORY_DRAFTS = 4000.0
+ALIVE_MEMORY_DRAFTS = 64.0
+ZERO_DRAFTS = 40.0
+CLEARLY_ABOVE = 2.0
+STRIKES = 2.0
+_EPS = 1e-9
+
+DTYPE = np.dtype(
+    [
+        ("drafts", "f8"),
+        ("accepted", "f8"),
+        ("since", "f8"),
+        ("ever_accepted", "f8"),
+        ("strikes", "f8"),
+        ("above_drafts", "f8"),
+        ("above_accepted", "f8"),
+        ("silent_since", "f8"),
+        ("drafted_before", "f8"),
+    ],
+)
+
+
+def allocate(state: State) -> None:
+    """Set fresh rows to never silent."""
+    state["silent_since"] = np.nan
+
+
+def restart(state: State) -> None:
+    """Forget the drafts seen so far."""
+    for name in ("drafts", "accepted", "above_drafts", "above_accepted", "strikes"):
+        state[name] = 0.0
+
+
+def step(plan: base.Plan, state: State, trials: Trials, healthy: Bools) -> Floats:
+    """Return the score [B] that the draft is dead, in units of the limit.
+
+    It is the likelihood ratio of the accepted tokens a draft against the floor (Poisson, the variance
+    `DISPERSION` times larger) over the last `MEMORY_DRAFTS`; or, before a first token was ever accepted,
+    nothing accepted of 40 drafts. Where the baseline is `healthy`, two intervals must say so.
+    """
+    allowed, drafts = plan.floor_mal - 1.0, trials.drafts
+    fade = np.exp(-drafts / MEMORY_DRAFTS)
+    total = state["drafts"] * fade + drafts
+    kept = state["accepted"] * fade + trials.accepted
+    state["drafts"], state["accepted"] = total, kept
+    state["ever_accepted"] += trials.accepted
+    below = kept < allowed * total
+    low = trials.accepted < allowed * drafts
+    state["since"] = np.where(below & (state["strikes"] > 0.0), state["since"], trials.began_at)
+    state["strikes"] = np.where(drafts > 0.0, (state["strikes"] + 1.0) * low, state["strikes"])
+    if not below.any():
+        return np.zeros(len(drafts))
+    nats = _poisson_nats(kept, allowed * total)
+    never = (state["ever_accepted"] <= 0.0) & (total >= ZERO_DRAFTS)
+    dead = np.maximum(nats * below / (DISPERSION * LIMIT_NATS), never)
+    # one torn page must not call a draft dead that was alive a minute ago
+    strikes = state["strikes"]
+    result: Floats = np.where(healthy & (strikes < STRIKES), np.minimum(dead, strikes / STRIKES * 0.99), dead)
+    return result
+
+
+def alive(plan: base.Plan, state: State, trials: Trials) -> Floats:
+    """Return the score [B] that the draft is clearly alive: its tokens a draft are twice the floor and more.
+
+    The memory is short: being alive again must not wait for the dead hours to fade.
+    """
+    enough = CLEARLY_ABOVE * (plan.floor_mal - 1.0)
+    fade = np.where(
+        trials.accepted > enough * trials.drafts, 1.0, np.exp(-trials.drafts / ALIVE_MEMORY_DRAFTS)
+    )
+    drafts = state["above_drafts"] * fade + trials.drafts
+    kept = state["above_accepted"] * fade + trials.accepted
+    state["above_drafts"], state["above_accepted"] = drafts, kept
+    expected = enough * drafts
+    result: Floats = (kept > expected) * _poisson_nats(kept, expected) / (DISPERSION * LIMIT_NATS)
+    return result
+
+
+def _poisson_nats(seen: Floats, expected: Floats) -> Floats:
+    ratio = np.maximum(seen, _EPS) / np.maximum(expected, _EPS)
+    result: Floats = seen * np.log(ratio) - seen + expected
+    return result
+
+
+def silence(plan: base.Plan, state: State, trials: Trials, tokens: Floats) -> Floats:
+    """Return the score [B] that speculation went silent: tokens flow, nothing is drafted any more."""
+    state["drafted_before"] += trials.drafts
+    flowing = tokens > 0.0
+    none = trials.proposed <= 0.0
+    still = flowing & none & (state["drafted_before"] > 0.0)
+    if not still.any() and np.isnan(state["silent_since"]).all():
+        return np.zeros(len(tokens))
+    since = np.where(np.isnan(state["silent_since"]), trials.began_at, state["silent_since"])
+    # drafts that are unknown say neither that there were some nor that there were none
+    quiet = (none & ~flowing) | np.isnan(trials.proposed)
+    state["silent_since"] = np.where(still, since, np.where(quiet, state["silent_since"], np.nan))
+    result: Floats = still * (trials.at - since) / plan.silent_seconds
+    return result

@@ -1,0 +1,164 @@
+"""One open trouble a stream: what was seen of it, how it goes on, and the proof that it is over.
+
+While a trouble is open the baseline is frozen. What moved (the level, or one contrast) is followed from
+bucket to bucket; the trouble closes when buckets have shown that it is nearer to where it came from than to
+where it had fallen to (`MIDWAY`): a cumulative sum of the log likelihood ratio of the two, two buckets at
+least and `NATS` in all. It counts few requests, and how unsteady the stream is since the trouble began. An
+improvement is over, too, when it has lasted for `ADOPT_SECONDS`: what was seen since is then the baseline. A
+fall never is.
+
+Measured (simulated, held-out seeds): a tenant of 45 minutes that costs 0.4 logits at 5,000 drafts a scrape
+is closed within 2 min of its end (median), 45 of 48 within 15 min, as one event.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core.detectors import base
+from monitor.core.detectors.base import Condition
+
+if TYPE_CHECKING:
+    from monitor.core.detectors.base import Bools, Bucket, Floats, Ints, Kind, State
+
+KINDS: tuple[Kind, ...] = (
+    "collapse",
+    "drop",
+    "tail_drop",
+    "decay",
+    "improvement",
+    "dead_draft",
+    "speculation_silent",
+)
+CODE: dict[Kind, int] = {kind: code for code, kind in enumerate(KINDS, 1)}
+COLLAPSE, TAIL, IMPROVEMENT = CODE["collapse"], CODE["tail_drop"], CODE["improvement"]
+DEAD, SILENT = CODE["dead_draft"], CODE["speculation_silent"]
+
+RECENT_KEPT = 0.9
+AFTER_KEPT = 0.995
+MIDWAY = 0.45
+APART = 0.8
+NATS, MOST_NATS = 7.5, 4.0
+CORRELATED = 3.0
+SCATTER_KEPT, WINSOR = 0.97, 6.0
+EARLY_BUCKETS, EARLY_KEPT = 8.0, 0.5
+FOLLOW = 0.01
+LEAST_KEPT = 0.7
+LEAST_BUCKETS = 4
+ADOPT_SECONDS, ADOPT_SLOW_SECONDS = 12 * 3600.0, 26 * 3600.0
+LONGEST_STEP_SECONDS = 900.0
+
+DTYPE = np.dtype(
+    [
+        ("kind", "i8"),
+        ("opened_at", "f8"),
+        ("change_at", "f8"),
+        ("change_low", "f8"),
+        ("change_high", "f8"),
+        ("score", "f8"),
+        ("detector", "i8"),
+        ("positions", "i8"),
+        ("channel", "i8"),
+        ("origin", "f8", 2),
+        ("shift", "f8", 2),
+        ("first_shift", "f8", 2),
+        ("rhythm", "f8"),
+        ("last", "f4", 2),
+        ("scatter", "f4", 2),
+        ("back", "f4", 2),
+        ("weight", "f4"),
+        ("buckets", "f4"),
+        ("recent", "f8", base.NUM_SUMS),
+        ("after", "f8", base.NUM_SUMS),
+        ("lasted", "f4"),
+    ],
+)
+
+
+def gather(state: State, sums: Floats) -> None:
+    """Take full buckets into the sums of the last minutes, and into those since the open trouble began."""
+    state["recent"] = state["recent"] * RECENT_KEPT + sums
+    going_on = (state["kind"] > 0) & (state["back"].max(1) == 0.0)
+    if going_on.any():
+        state["after"] = np.where(going_on[:, None], state["after"] * AFTER_KEPT + sums, state["after"])
+
+
+def recovered(state: State, bucket: Bucket, rhythm: Floats) -> Bools:
+    """Follow the open troubles through full buckets and return the rows [B] that are proven over.
+
+    rhythm [B]: what the hour of the day adds to the level.
+    """
+    row, channel = np.arange(len(bucket.score)), state["channel"]
+    watched = (state["kind"] > 0) & (state["kind"] < DEAD)
+    drift = rhythm - state["rhythm"]
+    moved = np.stack([bucket.score[:, 0], bucket.score[row, channel]], 1) - state["origin"]
+    moved -= np.stack([drift, np.where(channel == 0, drift, 0.0)], 1)
+    model = np.stack([bucket.variance[:, 0], bucket.variance[row, channel]], 1)
+    seen = state["buckets"][:, None]
+    gain = np.maximum(1.0 / (seen + 1.0), 1.0 - SCATTER_KEPT)
+    apart = np.minimum((moved - state["last"]) ** 2, WINSOR * np.maximum(model, state["scatter"]))
+    scatter = state["scatter"] + gain * (apart * (seen > 0.0) - state["scatter"])
+    shift = _followed(state, moved)
+    noise = CORRELATED * np.maximum(model, scatter)
+    # summed since the last sign that it goes on
+    back = np.maximum(state["back"] + nats_of_return(shift, moved, noise), 0.0)
+    open_ = watched[:, None]
+    known = state["weight"][:, None] == EARLY_BUCKETS - 1.0
+    first = np.where(known, shift, state["first_shift"])
+    changed = {"last": moved, "scatter": scatter, "back": back, "shift": shift, "first_shift": first}
+    for name, value in changed.items():
+        state[name] = np.where(open_, value, state[name])
+    state["buckets"] = np.where(watched, state["buckets"] + 1.0, 0.0)
+    state["weight"] += watched
+    _grow_older(state, bucket, watched)
+    proven = (back >= NATS) | (state["first_shift"] == 0.0)
+    over: Bools = watched & proven.all(1)
+    return over
+
+
+def nats_of_return(shift: Floats, moved: Floats, variance: Floats) -> Floats:
+    """Return the log likelihood of being back against having `moved` by `shift`, of one bucket, in nats."""
+    nats = APART * shift * (MIDWAY * shift - moved) / variance
+    return base.clip(nats, -MOST_NATS, MOST_NATS)
+
+
+def _followed(state: State, moved: Floats) -> Floats:
+    """Return how far level and contrast have moved: what opened the trouble, then what was seen since."""
+    first, weight = state["first_shift"], state["weight"][:, None]
+    sign = np.sign(first)
+    early = weight < EARLY_BUCKETS
+    gain = np.where(early, 1.0 / (weight + 1.0), FOLLOW * (state["buckets"][:, None] >= LEAST_BUCKETS))
+    shift = state["shift"] + gain * (moved - state["shift"])
+    least = np.where(early, EARLY_KEPT, LEAST_KEPT) * np.abs(first)
+    result: Floats = np.maximum(shift * sign, least) * sign
+    return result
+
+
+def _grow_older(state: State, bucket: Bucket, watched: Bools) -> None:
+    step = base.clip(bucket.at - bucket.began_at, 0.0, LONGEST_STEP_SECONDS)
+    state["lasted"] = np.where(watched, state["lasted"] + step, 0.0)
+
+
+def lasting(state: State, slow: Bools) -> Bools:
+    """Return the rows [B] whose improvement lasts so long, in time with traffic, that it is the usual level.
+
+    A night's batch is no improvement for good, so a step must last half a day; one that came slowly
+    (`slow` [B]), and could be a swing of the day, more than a day.
+    """
+    least = np.where(slow, ADOPT_SLOW_SECONDS, ADOPT_SECONDS)
+    result: Bools = (state["kind"] == IMPROVEMENT) & (state["lasted"] >= least)
+    return result
+
+
+def conditions(state: State, warm: Bools) -> Ints:
+    """Return the `Condition` codes [B]."""
+    kind = state["kind"]
+    code = warm * int(Condition.OK)
+    if not kind.any():
+        return code
+    code = np.where(kind > 0, int(Condition.DRIFTING), code)
+    code = np.where(kind == IMPROVEMENT, int(Condition.IMPROVED), code)
+    result: Ints = np.where((kind == COLLAPSE) | (kind == DEAD), int(Condition.COLLAPSED), code)
+    return result

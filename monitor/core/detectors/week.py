@@ -1,0 +1,92 @@
+"""What each part of the week adds to the level: a table of slots of 6 h (UTC), between which is interpolated.
+
+A slot is learnt when it and the next are over and no trouble came, so that a slide cannot explain itself;
+the more weeks were seen, the less a single one counts. Saturdays, Sundays and the hours beside them
+(`WEEKEND`, so those of Asia and America, too) may differ by `WEEKEND_SD` logits before one was seen. Other
+slots are not taken for uncertain, or a first week would be blind to slow decay; so a first week whose
+working days differ from each other is seen as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from monitor.core.detectors.base import Bools, Floats, Ints, State
+
+DAY = 86400.0
+SLOTS = 28
+SLOT_SECONDS = 7 * DAY / SLOTS
+WEEKEND = slice(7, 17)  # unix time began on a Thursday: from Friday 18:00 to Monday 06:00
+WEEKEND_SD, WEEKDAY_SD, WEEKLY_SD = 0.1, 0.04, 0.03
+WANDER_SHARE = 0.5
+LEAST_BLOCKS = 24.0
+
+_BOTH = np.array([0, 1])
+_PRIOR = np.full(SLOTS, WEEKDAY_SD**2)
+_PRIOR[WEEKEND] = WEEKEND_SD**2
+_UNCERTAIN = np.zeros(SLOTS)
+_UNCERTAIN[WEEKEND] = 1.0
+
+DTYPE = np.dtype(
+    [("adds", "f2", SLOTS), ("variance", "f2", SLOTS), ("slot", "f4"), ("passing", "f4", (2, 2))],
+)
+
+
+def allocate(state: State) -> None:
+    """Set fresh rows to what is assumed before anything was learnt."""
+    state["variance"] = _PRIOR
+
+
+def adds(state: State, at: Floats) -> Floats:
+    """Return what the part of the week adds to the level [B] (logits) at a time."""
+    row, slot, share = _around(at)
+    result: Floats = (state["adds"][row, slot] * share).sum(1)
+    return result
+
+
+def unknown(state: State, at: Floats) -> Floats:
+    """Return the variance [B] of what the part of the week adds."""
+    row, slot, share = _around(at)
+    result: Floats = (state["variance"][row, slot] * _UNCERTAIN[slot] * share).sum(1)
+    return result
+
+
+def learn(state: State, at: Floats, surprise: Floats, error: Floats, use: Bools) -> None:
+    """Gather the surprise [B] of blocks, and learn the last slot but one when another begins.
+
+    error [B]: variance of a slot's mean surprise. A row that is not of use forgets what it gathered.
+    """
+    now = (at // SLOT_SECONDS).astype(np.int64) % SLOTS
+    before = state["slot"].astype(np.int64)
+    ends = before != now
+    if ends.any():
+        _finish(state, (before - 1) % SLOTS, error, ends)
+        follows = ((before + 1) % SLOTS == now)[:, None]
+        passing = state["passing"]
+        passing[:, 0] = np.where(ends[:, None], passing[:, 1] * follows, passing[:, 0])
+        passing[:, 1] *= ~ends[:, None]
+        state["slot"] = now
+    state["passing"][:, 1] += np.stack([surprise, np.ones(len(use))], 1)
+    state["passing"] *= use[:, None, None]
+
+
+def _finish(state: State, slot: Ints, error: Floats, ends: Bools) -> None:
+    row = np.arange(len(slot))
+    total, blocks = state["passing"][:, 0, 0], state["passing"][:, 0, 1]
+    use = ends & (blocks >= LEAST_BLOCKS)
+    variance = np.minimum(state["variance"][row, slot] + use * WEEKLY_SD**2, _PRIOR[slot])
+    gain = use * variance / (variance + error)
+    state["adds"][row, slot] += gain * total / np.maximum(blocks, 1.0)
+    state["variance"][row, slot] = (1.0 - gain) * variance
+
+
+def _around(at: Floats) -> tuple[Ints, Ints, Floats]:
+    """Return rows [B, 1], the two slots [B, 2] between whose middles a time is, and the share of each."""
+    position = at / SLOT_SECONDS - 0.5
+    before = np.floor(position)
+    after = position - before
+    slot = (before.astype(np.int64)[:, None] + _BOTH) % SLOTS
+    return np.arange(len(at))[:, None], slot, np.stack([1.0 - after, after], 1)

@@ -1,0 +1,263 @@
+"""Alarms -> one record that a person reads once, with what it cost and what else changed."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from monitor.core.detectors.base import Level
+
+if TYPE_CHECKING:
+    from monitor.core.detectors.base import Alarm, Severity
+    from monitor.core.events.attribution import Attribution, Cause
+    from monitor.core.fleet import FleetAlarm
+    from monitor.core.pages.scrapes import StreamKey
+
+EventKind = Literal[
+    "collapse",
+    "drop",
+    "tail_drop",
+    "decay",
+    "improvement",
+    "dead_draft",
+    "speculation_silent",
+    "speculation_off",
+    "regime_change",
+    "data_quality",
+]
+CONFIDENCE_QUANTILE = 1.96  # 95 %, two sides
+UNKNOWN_LEVEL = Level(math.nan, math.nan, math.nan, (), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a change costs: ratios after ÷ before, NaN where unknown; 1 is no cost."""
+
+    tokens_per_step_ratio: float = math.nan
+    tpot_ratio: float = math.nan
+    benefit_lost_ratio: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of one stream, or of a fleet, from the alarm that opened it to the proof that it is over."""
+
+    id: str
+    stream: str | None
+    key: StreamKey | None
+    kind: EventKind
+    severity: Severity
+    status: Literal["open", "closed"]
+    change_point_at: float
+    change_point_low: float
+    change_point_high: float
+    raised_at: float
+    closed_at: float | None
+    before: Level
+    after: Level
+    cost: Cost
+    positions: tuple[int, ...]
+    causes: tuple[Cause, ...]
+    facts: tuple[str, ...]
+    detector: str
+    scope: Literal["replica", "fleet"] = "replica"
+    model_name: str = ""
+    streams: tuple[str, ...] = ()
+    updates: int = 0
+
+
+def opened(stream: str, key: StreamKey, alarm: Alarm, cost: Cost, attribution: Attribution) -> Event:
+    """Return the event of an alarm that opens; one that is only a note is closed as it opens."""
+    return Event(
+        id=identity(stream, alarm.change_point_at, alarm.raised_at, alarm.kind),
+        stream=stream,
+        key=key,
+        kind=alarm.kind,
+        severity=alarm.severity,
+        status="closed" if alarm.action == "note" else "open",
+        change_point_at=alarm.change_point_at,
+        change_point_low=alarm.change_point_low,
+        change_point_high=alarm.change_point_high,
+        raised_at=alarm.raised_at,
+        closed_at=alarm.raised_at if alarm.action == "note" else None,
+        before=alarm.before,
+        after=alarm.after,
+        cost=cost,
+        positions=alarm.positions,
+        causes=attribution.causes,
+        facts=attribution.facts,
+        detector=alarm.detector,
+        model_name=key.model_name,
+    )
+
+
+def of_fleet(
+    model_name: str, streams: tuple[str, ...], alarm: FleetAlarm, cost: Cost, attribution: Attribution
+) -> Event:
+    """Return the event of an alarm that opens about all streams of a model."""
+    return Event(
+        id=identity(f"fleet|{model_name}", alarm.change_point_at, alarm.raised_at, alarm.kind),
+        stream=None,
+        key=None,
+        kind=alarm.kind,
+        severity=alarm.severity,
+        status="open",
+        change_point_at=alarm.change_point_at,
+        change_point_low=alarm.change_point_low,
+        change_point_high=alarm.change_point_high,
+        raised_at=alarm.raised_at,
+        closed_at=None,
+        before=alarm.before,
+        after=alarm.after,
+        cost=cost,
+        positions=alarm.positions,
+        causes=attribution.causes,
+        facts=attribution.facts,
+        detector="fleet",
+        scope="fleet",
+        model_name=model_name,
+        streams=streams,
+    )
+
+
+def noted(stream: str, key: StreamKey, kind: EventKind, at: float, attribution: Attribution) -> Event:
+    """Return an event that only informs: opened and closed at `at`, without acceptance on either side."""
+    return Event(
+        id=identity(stream, at, at, kind),
+        stream=stream,
+        key=key,
+        kind=kind,
+        severity="info",
+        status="closed",
+        change_point_at=at,
+        change_point_low=at,
+        change_point_high=at,
+        raised_at=at,
+        closed_at=at,
+        before=UNKNOWN_LEVEL,
+        after=UNKNOWN_LEVEL,
+        cost=Cost(),
+        positions=(),
+        causes=attribution.causes,
+        facts=attribution.facts,
+        detector="page",
+        model_name=key.model_name,
+    )
+
+
+def updated(event: Event, alarm: Alarm, cost: Cost, attribution: Attribution) -> Event:
+    """Return the event as it stands after an alarm about the same trouble grew."""
+    return replace(
+        event,
+        updates=event.updates + 1,
+        kind=alarm.kind,
+        severity=alarm.severity,
+        after=alarm.after,
+        cost=cost,
+        positions=alarm.positions,
+        causes=attribution.causes,
+        facts=attribution.facts,
+        detector=alarm.detector,
+    )
+
+
+def closed(event: Event, at: float, fact: str = "") -> Event:
+    """Return the event closed at `at` (unix seconds), with what there is to say of its end."""
+    facts = (*event.facts, fact) if fact else event.facts
+    return replace(event, status="closed", closed_at=at, facts=facts)
+
+
+def identity(stream: str, change_point_at: float, raised_at: float, kind: str) -> str:
+    """Return an id that the same change of the same stream always gets."""
+    text = f"{stream}|{change_point_at:.3f}|{raised_at:.3f}|{kind}"
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def benefit_lost(before: float, after: float) -> float:
+    """Return the share of speculation's benefit that is gone, (before − after) ÷ (before − 1)."""
+    return (before - after) / (before - 1.0) if before > 1.0 else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a new regime did to acceptance, and how sure that is (0 to 1)."""
+
+    outcome: Literal["better", "worse", "no_difference"]
+    confidence: float
+
+
+def verdict(before: Level, after: Level) -> Verdict | None:
+    """Return how two levels compare, None where one is unknown.
+
+    Each level's interval is taken for 95 % of a normal distribution; a difference that is surer than 95 % is
+    one. `confidence` is that of the difference, whatever the outcome.
+    """
+    spread = math.hypot(before.mal_high - before.mal_low, after.mal_high - after.mal_low)
+    difference = after.mal - before.mal
+    if not math.isfinite(spread) or not math.isfinite(difference) or spread <= 0:
+        return None
+    standard_errors = 2.0 * CONFIDENCE_QUANTILE * difference / spread
+    confidence = math.erf(abs(standard_errors) / math.sqrt(2.0))
+    if abs(standard_errors) < CONFIDENCE_QUANTILE:
+        return Verdict("no_difference", confidence)
+    return Verdict("better" if difference > 0 else "worse", confidence)
+
+
+def as_json(event: Event) -> dict[str, object]:
+    """Return the event as the API and `replay --json` show it; unknown values are None."""
+    key = event.key
+    return {
+        "type": "event",
+        "id": event.id,
+        "stream": event.stream,
+        "target": key.target if key else None,
+        "model_name": event.model_name,
+        "replica": key.replica if key else None,
+        "scope": event.scope,
+        "streams": list(event.streams),
+        "kind": event.kind,
+        "severity": event.severity,
+        "status": event.status,
+        "change_point_at": number(event.change_point_at),
+        "change_point_low": number(event.change_point_low),
+        "change_point_high": number(event.change_point_high),
+        "raised_at": number(event.raised_at),
+        "closed_at": None if event.closed_at is None else number(event.closed_at),
+        "before": _level(event.before),
+        "after": _level(event.after),
+        "cost": {
+            "tokens_per_step_ratio": number(event.cost.tokens_per_step_ratio),
+            "tpot_ratio": number(event.cost.tpot_ratio),
+            "benefit_lost_ratio": number(event.cost.benefit_lost_ratio),
+        },
+        "verdict": _verdict(event),
+        "positions": list(event.positions),
+        "causes": [
+            {"cause": cause.cause, "weight": cause.weight, "evidence": cause.evidence}
+            for cause in event.causes
+        ],
+        "facts": list(event.facts),
+        "detector": event.detector,
+    }
+
+
+def _verdict(event: Event) -> dict[str, object] | None:
+    found = verdict(event.before, event.after) if event.kind == "regime_change" else None
+    return None if found is None else {"outcome": found.outcome, "confidence": round(found.confidence, 4)}
+
+
+def number(value: float) -> float | None:
+    """Return a number for JSON: None where it is not finite, rounded to what a reader can use."""
+    return round(float(value), 6) if math.isfinite(value) else None
+
+
+def _level(level: Level) -> dict[str, object]:
+    return {
+        "mal": number(level.mal),
+        "mal_low": number(level.mal_low),
+        "mal_high": number(level.mal_high),
+        "conditional": [number(value) for value in level.conditional],
+        "drafts": number(level.drafts),
+    }

@@ -1,0 +1,231 @@
+"""Many streams of one model: who is the odd one out, and what moved everywhere.
+
+Replicas of one model share rhythm and traffic. What they have in common is taken from each of them, and
+what is left wanders so little that a drop on one replica shows sooner than it could alone (`odd`). The
+common part is watched itself: a change of it is one event of the fleet (`shared`), and so are late positions
+that fall on most replicas; the replicas' own alarms that it explains are held back (`words`).
+
+Replicas are compared turn by turn (`turns`), so it does not matter how scrapes are batched as long as they
+come in time order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core import tables
+from monitor.core.detectors import base, evidence, noise, plunge, reference, scores, shape
+from monitor.core.fleet import groupwise, odd, shared, turns, words
+from monitor.core.fleet.words import FleetAlarm
+
+if TYPE_CHECKING:
+    from monitor.core.counts.deltas import Counts
+    from monitor.core.detectors.base import Alarm, Findings, Floats, Indices, Ints, State
+    from monitor.core.detectors.evidence import Trials
+
+__all__ = ["LEAST_REPLICAS", "SKIPPED", "Fleet", "FleetAlarm", "Said", "allocate", "end", "step"]
+
+LEAST_REPLICAS = words.LEAST_REPLICAS
+PERIOD_SECONDS = turns.PERIOD_SECONDS
+SKIPPED = turns.NOBODY
+LEAST_DRAFTS = 16.0
+PLUNGING = 0.3
+TAILING = 0.3
+MERGED = 1.5
+_LATER = np.iinfo(np.int64).max
+
+STREAM_DTYPE = np.dtype([*turns.STREAM_FIELDS, *words.STREAM_FIELDS, ("odd", odd.DTYPE)])
+GROUP_DTYPE = np.dtype(
+    [*turns.GROUP_FIELDS, *words.GROUP_FIELDS, ("learnt", odd.LEARNT_DTYPE), ("shared", shared.DTYPE)]
+)
+
+
+@dataclass(slots=True)
+class Fleet:
+    """The state of all streams (as many rows as the detectors have) and of all groups."""
+
+    streams: State
+    groups: State
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is said after the replicas were compared.
+
+    `findings` are those of the batch, without the alarms that a group explains; `named` are alarms about
+    single replicas with their rows in the detectors' state, `common` those about whole groups.
+    """
+
+    findings: Findings
+    named: tuple[tuple[int, Alarm], ...]
+    common: tuple[FleetAlarm, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """A batch: `of` [B] is the group of each row, `watch` the detectors' state after their step."""
+
+    rows: Indices
+    of: Ints
+    at: Floats
+    seconds: Floats
+    trials: Trials
+    watch: State
+    raised: dict[int, list[Alarm]]
+
+
+def allocate(num_streams: int, num_groups: int) -> Fleet:
+    """Return the state of streams and groups that were never seen."""
+    streams, groups = np.zeros(num_streams, STREAM_DTYPE), np.zeros(num_groups, GROUP_DTYPE)
+    turns.allocate(streams, groups)
+    streams["spread"] = noise.PRIOR_SPREAD
+    odd.allocate(streams["odd"])
+    odd.allocate_learnt(groups["learnt"])
+    shared.allocate(groups["shared"])
+    return Fleet(streams, groups)
+
+
+def step(
+    plan: base.Plan,
+    fleet: Fleet,
+    groups: Ints,
+    counts: Counts,
+    watch: State,
+    everyone: State,
+    findings: Findings,
+) -> Said:
+    """Compare the replicas whose turns end with a batch, and return what is to be said.
+
+    groups [B]: which group each row of `counts` belongs to, `SKIPPED` for none; everyone: the detectors'
+    state of all streams, changed in place where a replica is found to be the odd one out; watch: its rows
+    that have news.
+    """
+    raised: dict[int, list[Alarm]] = {}
+    for alarm in findings.alarms:
+        raised.setdefault(alarm.index, []).append(alarm)
+    news = _News(counts.rows, groups, counts.at, counts.seconds, evidence.from_counts(counts), watch, raised)
+    fleet.streams["group"][counts.rows] = groups
+    kept: list[Alarm] = []
+    named: list[tuple[int, Alarm]] = []
+    common: list[FleetAlarm] = []
+    said = words.Words(plan, fleet.streams, fleet.groups, everyone, kept, named, common)
+    left = np.flatnonzero(groups >= 0)
+    while len(left):
+        due = turns.due(fleet.groups, groups[left], news.at[left])
+        first = np.full(len(fleet.groups), _LATER)
+        np.minimum.at(first, groups[left[due]], left[due])
+        before = left < first[groups[left]]
+        _listen(said, news, left[before])
+        left = left[~before]
+        numbers = np.flatnonzero(first < _LATER)
+        if len(numbers):
+            when = news.at[first[numbers]]
+            going_on = fleet.groups["over"][numbers] == 0
+            _close(said, numbers[going_on], when[going_on])
+            turns.begin(fleet.streams, fleet.groups, numbers, when)
+    alone = [alarm for alarm in findings.alarms if groups[alarm.index] < 0]
+    alarms = sorted((*alone, *kept), key=lambda alarm: alarm.index)
+    return Said(replace(findings, alarms=tuple(alarms)), tuple(named), tuple(common))
+
+
+def end(fleet: Fleet, number: int) -> None:
+    """Forget what was said of a group, and the change behind it."""
+    fleet.groups["said"][number] = words.NOTHING
+    shared.end(fleet.groups["shared"][number : number + 1])
+
+
+def _listen(said: words.Words, news: _News, some: Indices) -> None:
+    """Take in the news `some` of a batch, none of which is of another period than its group's turn."""
+    if not len(some):
+        return
+    of = news.of[some]
+    complete, last = turns.arrive(said.streams, said.groups, news.rows[some], of)
+    ends = np.full(len(said.groups), _LATER)
+    ends[complete] = last
+    place = np.arange(len(some))
+    _add(said, news, some[place <= ends[of]])
+    _judge(said, news, some[place < ends[of]])
+    if len(complete):
+        _close(said, complete, news.at[some[last]])
+        _add(said, news, some[place > ends[of]])
+        _judge(said, news, some[place >= ends[of]])
+
+
+def _add(said: words.Words, news: _News, some: Indices) -> None:
+    """Add intervals to the turn, and note what the detectors know of their streams for its end."""
+    rows, watch = (
+        news.rows[some],
+        news.watch if len(some) == len(news.rows) else tables.keep(news.watch, some),
+    )
+    streams, trials, baseline = said.streams, news.trials, watch["baseline"]
+    turns.add(streams, rows, trials.sums[some], trials.began_at[some], news.seconds[some])
+    streams["drafted"][rows], streams["single"][rows] = trials.drafted[some], trials.single[some]
+    streams["rate"][rows] = baseline["rate"]
+    streams["known"][rows] = reference.known(baseline)
+    streams["spread"][rows] = watch["noise"]["spread"][:, 0]
+    limit = base.nats(said.plan) + plunge.EXTRA_NATS
+    streams["plunging"][rows] = watch["plunge"]["sum"] > PLUNGING * limit
+    falls = watch["shape"]["sums"][:, :, 0].max(2) / shape.limits(said.plan, watch["shape"])[:, :, 0]
+    streams["tailing"][rows] = falls.max(1) > TAILING
+
+
+def _judge(said: words.Words, news: _News, some: Indices) -> None:
+    """Hold back the alarms of the news `some` that their groups explain, and note who has a trouble."""
+    for index in some.tolist():
+        for alarm in news.raised.get(index, ()):
+            shift = float(news.watch["trouble"]["shift"][index, 0])
+            said.judge(int(news.rows[index]), alarm, shift)
+    rows = news.rows[some]
+    kind = said.everyone["trouble"]["kind"][rows]
+    said.streams["held"][rows] *= kind > 0
+    said.streams["troubled"][rows] = (kind > 0) & (said.streams["held"][rows] == 0.0)
+
+
+def _close(said: words.Words, numbers: Ints, at: Floats) -> None:
+    """Compare the replicas of groups whose turns end at `at` [G], and say what there is to say of them."""
+    if not len(numbers):
+        return
+    streams, groups = said.streams, said.groups
+    rows = turns.taking_part(streams, groups, numbers)
+    groups["members"][numbers] = 0.0
+    if len(rows):
+        which = np.searchsorted(numbers, streams["group"][rows])
+        first = groupwise.starts(which)
+        for name in ("plunging", "tailing"):
+            groups[name][numbers[which[first]]] = groupwise.share(streams[name][rows] > 0.0, first)
+        usable = (streams["sums"][rows, base.DRAFTS] >= LEAST_DRAFTS) & (streams["known"][rows, 0] > 0.0)
+        members = np.bincount(which[usable], minlength=len(numbers))
+        groups["members"][numbers] = members
+        compared = usable & (members >= LEAST_REPLICAS)[which]
+        if compared.any():
+            enough = members >= LEAST_REPLICAS
+            _compare(said, numbers[enough], rows[compared], at[enough])
+    turns.end(streams, groups, numbers)
+
+
+def _compare(said: words.Words, numbers: Ints, rows: Indices, at: Floats) -> None:
+    """Compare replicas (`rows`, group after group) within their groups `numbers`."""
+    part, group = tables.keep(said.streams, rows), tables.take(said.groups, numbers)
+    of = np.searchsorted(numbers, part["group"])
+    first = groupwise.starts(of)
+    seen = scores.against(part["sums"], part["rate"], part["known"] > 0.0)
+    # what was merged over a gap is one look: its requests are few, however many their drafts
+    looks = np.maximum(part["covered"] / (MERGED * group["seconds"][of]), 1.0)
+    variance = part["spread"] * looks / np.maximum(seen.information[:, 0], 1.0) + noise.FLOORS[1]
+    healthy = part["troubled"] == 0.0
+    found = shared.parts(seen.shift[:, 0], variance, of, healthy)
+    seen_apart = odd.Apart(found.apart, found.apart_variance, part["began_at"], healthy)
+    odd.step(said.plan, part["odd"], group["learnt"], of, seen_apart)
+    began = np.minimum.reduceat(part["began_at"], first)
+    news = shared.step(said.plan, group["shared"], found.common, found.common_variance, began, at)
+    group["held"] = groupwise.share(part["held"] > 0.0, first)
+    tables.put(said.streams, rows, part)
+    tables.put(said.groups, numbers, group)
+    for index in np.flatnonzero((group["said"] > 0.0) | (group["shared"]["open"] > 0.0)).tolist():
+        said.of_group(int(numbers[index]), rows[of == index], float(at[index]), news[index])
+    own = (part["odd"]["score"] >= words.SUPPORTED) | (part["odd"]["named"] < 0.0)
+    for index in np.flatnonzero(own | (part["held"] > 0.0)).tolist():
+        said.of_replica(int(rows[index]), float(at[of[index]]))

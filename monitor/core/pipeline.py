@@ -1,0 +1,261 @@
+"""The only composer: scrapes -> readings -> counts -> findings -> events, for one stream or thousands.
+
+The live service, a replay and a test all call `step`. It takes the scrapes of a tick in any grouping; the
+events do not depend on the grouping, because no stage lets one row of the arrays influence another.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core import detectors, streams, tables
+from monitor.core.counts import deltas, identities, lateness, readings, windows
+from monitor.core.events.attribution import Mark
+from monitor.core.pages import looks
+from monitor.core.pages.engines import iterations
+from monitor.core.pages.engines.base import Counter
+from monitor.core.pages.scrapes import Failure, StreamKey
+from monitor.core.streams import (
+    MOST_POSITIONS,
+    Limits,
+    State,
+    TargetState,
+    fleet_events,
+    regimes,
+    stream_events,
+)
+from monitor.core.streams.regimes import NOTHING_DECLARED, Declared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from monitor.core.detectors import Findings
+    from monitor.core.events import Event
+    from monitor.core.pages.engines.base import Reading
+    from monitor.core.pages.scrapes import Scrape
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a step needs to know besides the scrapes; `windows` in seconds, shortest first.
+
+    `plain_step_seconds` is the engine's step time without speculation, NaN where nobody measured it.
+    """
+
+    detection: detectors.Plan = field(default_factory=detectors.Plan)
+    limits: Limits = field(default_factory=Limits)
+    windows: tuple[float, ...] = (60.0, 300.0, 3600.0)
+    declared: Mapping[str, Declared] = field(default_factory=dict)
+    plain_step_seconds: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What was seen of the streams that had news in one round: their counts and what the detectors said."""
+
+    counts: deltas.Counts
+    findings: Findings
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The state after a step, what was observed in it, and the events that opened, grew or closed."""
+
+    state: State
+    observations: tuple[Observation, ...]
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """A reading with the row it belongs to and when its target's page was last read."""
+
+    row: int
+    at: float
+    since: float
+    reading: Reading
+
+
+def begin(plan: Plan) -> State:
+    """Return the state before the first scrape."""
+    return State(plan.detection, plan.windows)
+
+
+def step(plan: Plan, state: State, scrapes: Sequence[Scrape]) -> Step:
+    """Return what `scrapes` show; `state` is advanced in place and is part of the result."""
+    observations: list[Observation] = []
+    found: list[Event] = []
+    for batch in _rounds(scrapes):
+        news = _read(plan, state, batch)
+        if news:
+            observation, raised = _judge(plan, state, news)
+            if observation is not None:
+                observations.append(observation)
+            found += raised
+    return Step(state, tuple(observations), tuple(found))
+
+
+def _rounds(scrapes: Sequence[Scrape]) -> Iterator[Sequence[Scrape]]:
+    """Yield groups in which no target stands twice, in the order given."""
+    batch: list[Scrape] = []
+    targets: set[str] = set()
+    for scrape in scrapes:
+        if scrape.target in targets:
+            yield batch
+            batch, targets = [], set()
+        batch.append(scrape)
+        targets.add(scrape.target)
+    if batch:
+        yield batch
+
+
+def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> list[_News]:
+    """Return the readings of a round, each with its stream's row; streams that are new get one."""
+    found: list[tuple[StreamKey, float, float, Reading]] = []
+    for scrape in batch:
+        target = state.targets.setdefault(scrape.target, TargetState())
+        since = target.good_at if scrape.readings is None and target.good_at <= scrape.at else math.nan
+        declared = plan.declared.get(scrape.target, NOTHING_DECLARED)
+        for reading in _look(declared, target, scrape):
+            told = regimes.as_declared(reading, declared)
+            key = StreamKey(scrape.target, told.model_name, told.replica)
+            found.append((key, scrape.at, since, told))
+    fresh = [key for key in dict.fromkeys(key for key, _, _, _ in found) if key not in state.rows]
+    if fresh:
+        fitting = streams.admitted(state, fresh, plan.limits)
+        if fitting:
+            state.add(fitting)
+        for key, _, _, _ in found:
+            state.targets[key.target].dropped += key not in state.rows
+    return [
+        _News(state.rows[key], at, since, reading) for key, at, since, reading in found if key in state.rows
+    ]
+
+
+def _look(declared: Declared, target: TargetState, scrape: Scrape) -> tuple[Reading, ...]:
+    """Return the readings of one scrape and note with the target how it went."""
+    target.scrapes += 1
+    target.last_at = scrape.at
+    target.duration = scrape.duration
+    look = looks.Look(failure=scrape.failure)
+    if scrape.readings is not None:
+        look = looks.Look(scrape.readings)
+    elif scrape.body is not None and declared.engine == iterations.NAME:
+        look = looks.read_iterations(
+            target.memory, scrape.body, scrape.beside, scrape.at, declared.model_name
+        )
+    elif scrape.body is not None:
+        look = looks.read(target.memory, scrape.body, scrape.beside, declared.engine)
+    elif scrape.failure is None:
+        look = looks.Look(failure=Failure("empty", "the scrape holds neither a page nor counters"))
+    target.failure = look.failure
+    if look.failure is not None:
+        target.failures[look.failure.reason] = target.failures.get(look.failure.reason, 0) + 1
+    else:
+        target.good_at = scrape.at
+    for check, count in (("unreadable_line", len(look.problems)), ("duplicate_series", look.duplicates)):
+        if count:
+            target.problems[check] = target.problems.get(check, 0) + count
+    return look.readings
+
+
+def _recognise(
+    plan: Plan, state: State, news: Sequence[_News], believed: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.bool_], list[Event]]:
+    """Return which readings belong to a new regime, and the events of speculation switched off.
+
+    Pages that are not believed (late, torn, of a process on its way out) say nothing of the configuration.
+    """
+    changed = np.zeros(len(news), bool)
+    switched = []
+    for index in np.flatnonzero(believed).tolist():
+        row, at, reading = news[index].row, news[index].at, news[index].reading
+        identity = state.identities[row]
+        target = identity.key.target
+        changed[index] = regimes.identify(plan.declared.get(target), identity, reading, at)
+        if identity.engine == "":
+            memory = state.targets[target].memory
+            identity.engine = memory.schema.engine.name if memory.schema else "counters"
+        drafted = not math.isnan(state.status["drafts_at"][row])
+        if drafted and state.status["speculating"][row] and not reading.speculating:
+            switched.append(stream_events.switched_off(state, row, at))
+    return changed, switched
+
+
+def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation | None, list[Event]]:
+    """Return what one round shows of its streams (None: nothing was counted) and the events that follow."""
+    width = max(len(each.reading.accepted) for each in news)
+    if width > state.num_positions:
+        state.widen(width)
+    rows = np.array([each.row for each in news], np.intp)
+    ledger = tables.take(state.ledger, rows)
+    now = readings.stack(
+        [each.reading for each in news],
+        np.array([each.at for each in news]),
+        np.array([each.since for each in news]),
+        min(state.num_positions, MOST_POSITIONS),
+    )
+    counts, outcome = deltas.between(ledger, rows, now)
+    if ledger["set_back"].any():
+        for noted in (state.watch, state.status):
+            lateness.follow(noted, rows, ledger["set_back"])
+        ledger["set_back"] = 0.0
+    tables.put(state.ledger, rows, ledger)
+    changed, switched = _recognise(plan, state, news, outcome <= deltas.Outcome.BASE)
+    counts.new_regime[:] = changed[outcome == deltas.Outcome.COUNTED]
+    _note_status(state, news, rows, now, outcome)
+    if len(counts.rows) == 0:
+        return None, switched
+    sums = tables.take(state.sums, counts.rows)
+    windows.add(sums, counts, plan.windows)
+    tables.put(state.sums, counts.rows, sums)
+    watch = tables.take(state.watch, counts.rows)
+    findings = detectors.step(plan.detection, watch, counts)
+    tables.put(state.watch, counts.rows, watch)
+    findings, shared = fleet_events.judge(plan.detection, state, counts, watch, findings)
+    _note_findings(state, counts, findings)
+    raised = [stream_events.raised(state, counts, alarm, plan.windows) for alarm in findings.alarms]
+    return Observation(counts, findings), [*switched, *raised, *shared]
+
+
+def _note_status(
+    state: State,
+    news: Sequence[_News],
+    rows: npt.NDArray[np.intp],
+    now: readings.Readings,
+    outcome: npt.NDArray[np.int64],
+) -> None:
+    good = (outcome <= deltas.Outcome.BASE) | (outcome == deltas.Outcome.WAITING)
+    status = tables.take(state.status, rows)
+    np.copyto(status["last_at"], now.at, where=good)
+    first = np.isnan(status["first_at"])
+    if first.any():
+        np.copyto(status["first_at"], np.fmin(now.at, now.since), where=first)
+    np.copyto(status["speculating"], [each.reading.speculating for each in news], where=good)
+    np.copyto(status["running"], now.running, where=good)
+    if not good.all():
+        status["decreases"] += outcome == deltas.Outcome.HELD
+        status["late"] += outcome == deltas.Outcome.LATE
+    tables.put(state.status, rows, status)
+
+
+def _note_findings(state: State, counts: deltas.Counts, findings: Findings) -> None:
+    status = tables.take(state.status, counts.rows)
+    for name in ("score_down", "score_up", "baseline_mal", "baseline_conditional", "condition"):
+        status[name] = getattr(findings, name)
+    drafts = counts.values[:, Counter.DRAFTS]
+    tokens = counts.values[:, Counter.GENERATION_TOKENS]
+    drafted = drafts > 0
+    np.copyto(status["tokens_at"], counts.at, where=(tokens > 0) | (np.isnan(tokens) & drafted))
+    np.copyto(status["drafts_at"], counts.at, where=drafted)
+    status["violations"] += identities.violations(counts)
+    tables.put(state.status, counts.rows, status)
+    for index in np.flatnonzero(counts.restarted):
+        text = "the engine restarted: its counters began anew"
+        streams.remember(state.identities[counts.rows[index]], Mark(float(counts.at[index]), "restart", text))

@@ -1,0 +1,242 @@
+"""Everything known of the streams and targets: arrays with a row per stream, and the few words beside them.
+
+Numbers that a step changes live in tables; what changes once in days (names, regime, open event) in one
+`Identity` per stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core import detectors, tables
+from monitor.core.counts import deltas, identities, windows
+from monitor.core.pages import looks
+from monitor.core.streams.groups import Groups
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from monitor.core.events import Event
+    from monitor.core.events.attribution import Mark
+    from monitor.core.pages.scrapes import Failure, StreamKey
+
+STATES = (
+    "warming",
+    "ok",
+    "drifting",
+    "collapsed",
+    "improved",
+    "idle",
+    "off",
+    "silent",
+    "stale",
+    "unsupported",
+)
+CHECKS = (*identities.IDENTITIES, "counter_decrease", "late_page", "duplicate_series", "unreadable_line")
+TABLES = ("ledger", "sums", "watch", "status")  # one row per stream each
+FIRST_POSITIONS = 8
+MOST_POSITIONS = 128
+MARKS_KEPT = 32
+LONGEST_ID = 400  # a longer one is no address any more
+
+STATUS = np.dtype(
+    [
+        ("first_at", "f8"),
+        ("last_at", "f8"),
+        ("tokens_at", "f8"),
+        ("drafts_at", "f8"),
+        ("speculating", "?"),
+        ("running", "f8"),
+        ("baseline_mal", "f8"),
+        ("baseline_conditional", "f8", detectors.POSITIONS),
+        ("score_down", "f8"),
+        ("score_up", "f8"),
+        ("condition", "i8"),
+        ("violations", "i8", len(identities.IDENTITIES)),
+        ("decreases", "i8"),
+        ("late", "i8"),
+        ("events", "i8"),
+    ],
+)
+
+
+@dataclass(slots=True)
+class Identity:
+    """What a stream is: its names and regime, its marks (newest last) and the event that is open."""
+
+    key: StreamKey
+    id: str
+    engine: str = ""
+    engine_version: str = ""
+    num_speculative_tokens: int = 0
+    config: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    regimes: int = 1
+    marks: list[Mark] = field(default_factory=list)
+    event: Event | None = None
+    change_counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    last_change_at: float = math.nan
+    seen: tuple[object, ...] = ()
+
+
+@dataclass(slots=True)
+class TargetState:
+    """How a target's scrapes went. Times in unix seconds, NaN before the first.
+
+    `gone_at` is since when it is not listed any more, NaN while it is; `left`: for so long that its events
+    are closed. `dropped` counts readings of streams for which there was no room.
+    """
+
+    memory: looks.Memory = field(default_factory=looks.Memory)
+    scrapes: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    last_at: float = math.nan
+    good_at: float = math.nan
+    duration: float = math.nan
+    failure: Failure | None = None
+    problems: dict[str, int] = field(default_factory=dict)
+    rows: set[int] = field(default_factory=set)
+    dropped: int = 0
+    gone_at: float = math.nan
+    left: bool = False
+
+
+class State:
+    """The state of all streams. Rows are in the order in which the streams were first seen."""
+
+    def __init__(self, watch: detectors.Plan, window_seconds: tuple[float, ...]) -> None:
+        self.watch_plan = watch
+        self.window_seconds = window_seconds
+        self.num_positions = FIRST_POSITIONS
+        self.targets: dict[str, TargetState] = {}
+        self.identities: list[Identity] = []
+        self.rows: dict[StreamKey, int] = {}
+        self.ledger = deltas.allocate(0, self.num_positions)
+        self.sums = np.zeros(0, windows.dtype(len(window_seconds), self.num_positions))
+        self.watch = detectors.allocate(watch, 0)
+        self.status = np.zeros(0, STATUS)
+        self.groups = Groups()
+
+    def add(self, keys: Sequence[StreamKey]) -> None:
+        """Append rows for new streams."""
+        for key in keys:
+            self.rows[key] = len(self.identities)
+            self.targets.setdefault(key.target, TargetState()).rows.add(len(self.identities))
+            self.identities.append(Identity(key, stream_id(key)))
+        self.groups.add([key.model_name for key in keys])
+        count = len(keys)
+        self.ledger = tables.grow(self.ledger, deltas.allocate(count, self.num_positions))
+        self.sums = tables.grow(self.sums, np.zeros(count, self.sums.dtype))
+        self.watch = tables.grow(self.watch, detectors.allocate(self.watch_plan, count))
+        status = np.zeros(count, STATUS)
+        for name in (
+            "first_at",
+            "last_at",
+            "tokens_at",
+            "drafts_at",
+            "running",
+            "baseline_mal",
+            "baseline_conditional",
+        ):
+            status[name] = np.nan
+        self.status = tables.grow(self.status, status)
+
+    def keep(self, rows: npt.NDArray[np.intp]) -> None:
+        """Keep these rows (ascending) and forget the others; the rows are numbered anew."""
+        for name in TABLES:
+            setattr(self, name, tables.keep(getattr(self, name), rows))
+        self.groups.keep(rows)
+        self.identities = [self.identities[row] for row in rows]
+        self.rows = {identity.key: row for row, identity in enumerate(self.identities)}
+        for target in self.targets.values():
+            target.rows.clear()
+        for key, row in self.rows.items():
+            self.targets[key.target].rows.add(row)
+
+    def widen(self, num_positions: int) -> None:
+        """Make room for `num_positions` draft positions; nothing else changes."""
+        while self.num_positions < min(num_positions, MOST_POSITIONS):
+            self.num_positions *= 2
+        self.ledger = tables.widen(self.ledger, deltas.dtype(self.num_positions))
+        self.sums = tables.widen(self.sums, windows.dtype(len(self.window_seconds), self.num_positions))
+
+
+def stream_id(key: StreamKey) -> str:
+    """Return a stream's id: readable, safe in a URL path, and unlike that of any other stream."""
+    text = f"{key.target}~{key.model_name}~{key.replica}"
+    plain = re.sub(r"[^A-Za-z0-9._:~-]+", "-", text)
+    if plain == text and len(text) <= LONGEST_ID:
+        return text
+    return f"{plain[:LONGEST_ID]}~{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+
+
+def admitted(state: State, keys: Sequence[StreamKey], limits: Limits) -> list[StreamKey]:
+    """Return which of these new streams there is room for; the first ones stay, so that they can be judged.
+
+    Without a limit a page with new names every time would take all memory.
+    """
+    room = {
+        key.target: limits.streams_per_target - len(state.targets[key.target].rows) for key in reversed(keys)
+    }
+    fitting: list[StreamKey] = []
+    for key in keys:
+        if room[key.target] > 0 and len(state.identities) + len(fitting) < limits.streams:
+            room[key.target] -= 1
+            fitting.append(key)
+    return fitting
+
+
+def remember(identity: Identity, mark: Mark) -> None:
+    """Keep a mark with a stream, the oldest giving way."""
+    identity.marks = [*identity.marks[1 - MARKS_KEPT :], mark]
+
+
+def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.NDArray[np.int64]:
+    """Return the index into `STATES` of each stream at `now` [N] (unix seconds).
+
+    After its first page nothing is known of a stream yet; silent takes as long to tell as it says.
+    """
+    status = state.status
+    interval = np.nan_to_num(state.ledger["interval"], nan=limits.scrape_interval)
+    idle_after = np.maximum(limits.idle_intervals * interval, limits.idle_seconds)
+    flowing = now - status["tokens_at"] <= idle_after
+    watched = now - status["first_at"]
+    undrafted = now - status["drafts_at"]
+    drafting = np.fmin(undrafted, watched) <= np.maximum(idle_after, limits.silent_seconds)
+    codes = status["condition"].astype(np.int64)
+    codes[flowing & ~drafting & ~np.isnan(status["tokens_at"])] = STATES.index("silent")
+    codes[~flowing & ~(undrafted <= idle_after) & (watched > 0)] = STATES.index("idle")
+    codes[~status["speculating"]] = STATES.index("off")
+    codes[now - status["last_at"] > limits.stale_intervals * interval] = STATES.index("stale")
+    for target in state.targets.values():
+        if target.failure is not None and target.failure.reason == "unsupported":
+            codes[list(target.rows)] = STATES.index("unsupported")
+    return codes
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a stream counts as idle, silent or stale: in scrape intervals and seconds, whichever is longer.
+
+    A target that is not listed any more has left after `leave_seconds` and is forgotten after
+    `forget_seconds`, as is a stream that its target's pages have not had for so long. No more than
+    `streams_per_target` streams of a target are judged, and no more than `streams` of all.
+    """
+
+    scrape_interval: float = 15.0
+    idle_intervals: float = 4.0
+    idle_seconds: float = 60.0
+    silent_seconds: float = 120.0
+    stale_intervals: float = 3.5
+    leave_seconds: float = 600.0
+    forget_seconds: float = 86_400.0
+    streams_per_target: int = 1000
+    streams: int = 20_000

@@ -1,0 +1,167 @@
+"""The pipeline's state as named blobs of bytes, and back: a restart goes on where the last save stood.
+
+Tables are saved with the names and types of their fields. What another version of specmon saved in other
+fields is refused, and the caller begins anew; the store keeps the events either way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core import detectors, fleet, tables
+from monitor.core.counts import deltas, windows
+from monitor.core.detectors.base import Level
+from monitor.core.events import Cost, Event
+from monitor.core.events.attribution import Cause, Mark
+from monitor.core.pages.scrapes import StreamKey
+from monitor.core.streams import STATUS, TABLES, Identity, State, TargetState
+from monitor.core.streams.groups import Groups
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from monitor.core.pipeline import Plan
+
+VERSION = 1
+
+
+class UnusableError(Exception):
+    """The saved state cannot be continued; the message says what was read and what was expected."""
+
+
+def freeze(state: State) -> dict[str, bytes]:
+    """Return the state as blobs by name."""
+    blobs = {name: tables.to_bytes(getattr(state, name)) for name in TABLES}
+    words = {
+        "version": VERSION,
+        "windows": list(state.window_seconds),
+        "num_positions": state.num_positions,
+        "streams": [_identity_to_json(identity) for identity in state.identities],
+        "targets": {name: _target_to_json(target) for name, target in state.targets.items()},
+        "groups": list(state.groups.numbers),
+        "group_events": {number: event_to_json(event) for number, event in state.groups.open.items()},
+    }
+    blobs["fleet_streams"] = tables.to_bytes(state.groups.fleet.streams)
+    blobs["fleet_groups"] = tables.to_bytes(state.groups.fleet.groups)
+    blobs["words"] = json.dumps(words).encode()
+    return blobs
+
+
+def thaw(plan: Plan, blobs: Mapping[str, bytes]) -> State:
+    """Return the state that `freeze` saved. Raises UnusableError where it cannot be continued."""
+    try:
+        words = json.loads(blobs["words"])
+        found = (words["version"], tuple(words["windows"]))
+        if found != (VERSION, plan.windows):
+            raise UnusableError(f"saved with version and windows {found}, expected {(VERSION, plan.windows)}")
+        state = State(plan.detection, plan.windows)
+        state.num_positions = words["num_positions"]
+        dtypes = {
+            "ledger": deltas.dtype(state.num_positions),
+            "sums": windows.dtype(len(plan.windows), state.num_positions),
+            "watch": detectors.allocate(plan.detection, 0).dtype,
+            "status": STATUS,
+        }
+        for name, dtype in dtypes.items():
+            setattr(state, name, tables.from_bytes(blobs[name], dtype))
+        state.groups = _groups(words["groups"], words["group_events"], blobs)
+        state.targets = {name: _target_from_json(target) for name, target in words["targets"].items()}
+        state.identities = [_identity_from_json(identity) for identity in words["streams"]]
+        _join(state)
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise UnusableError(f"the saved state is damaged: {error}") from error
+    return state
+
+
+def _join(state: State) -> None:
+    """Find each row's place in its target and its group; ValueError where the parts do not fit together."""
+    lengths = {len(getattr(state, name)) for name in TABLES} | {len(state.identities)}
+    if len(lengths) > 1:
+        raise ValueError(f"its parts have {sorted(lengths)} rows, expected as many each")
+    numbers = state.groups.numbers
+    state.groups.of = np.array([numbers[identity.key.model_name] for identity in state.identities], np.int64)
+    for row, identity in enumerate(state.identities):
+        state.rows[identity.key] = row
+        state.targets[identity.key.target].rows.add(row)
+
+
+def _groups(
+    names: list[str], saved: Mapping[str, Mapping[str, object]], blobs: Mapping[str, bytes]
+) -> Groups:
+    fresh = fleet.allocate(0, 0)
+    return Groups(
+        fleet=fleet.Fleet(
+            tables.from_bytes(blobs["fleet_streams"], fresh.streams.dtype),
+            tables.from_bytes(blobs["fleet_groups"], fresh.groups.dtype),
+        ),
+        numbers={name: number for number, name in enumerate(names)},
+        open={int(number): event_from_json(event) for number, event in saved.items()},
+    )
+
+
+def _identity_to_json(identity: Identity) -> dict[str, object]:
+    return {
+        "key": [identity.key.target, identity.key.model_name, identity.key.replica],
+        "id": identity.id,
+        "engine": identity.engine,
+        "engine_version": identity.engine_version,
+        "num_speculative_tokens": identity.num_speculative_tokens,
+        "config": identity.config,
+        "facts": identity.facts,
+        "regimes": identity.regimes,
+        "marks": [dataclasses.astuple(mark) for mark in identity.marks],
+        "event": event_to_json(identity.event) if identity.event else None,
+        "change_counts": [[*key, times] for key, times in identity.change_counts.items()],
+        "last_change_at": identity.last_change_at,
+        "begun": bool(identity.seen),
+    }
+
+
+def _identity_from_json(saved: dict[str, object]) -> Identity:
+    fields = dict(saved)
+    fields["key"] = StreamKey(*fields["key"])  # type: ignore[misc]
+    fields["marks"] = [Mark(*mark) for mark in fields["marks"]]  # type: ignore[attr-defined]
+    fields["event"] = event_from_json(fields["event"]) if fields["event"] else None  # type: ignore[arg-type]
+    fields["change_counts"] = {(kind, way): times for kind, way, times in fields["change_counts"]}  # type: ignore[attr-defined]
+    fields["seen"] = ("restored",) if fields.pop("begun") else ()
+    return Identity(**fields)  # type: ignore[arg-type]
+
+
+def _target_to_json(target: TargetState) -> dict[str, object]:
+    return {
+        "scrapes": target.scrapes,
+        "failures": target.failures,
+        "last_at": target.last_at,
+        "good_at": target.good_at,
+        "problems": target.problems,
+        "dropped": target.dropped,
+        "gone_at": target.gone_at,
+        "left": target.left,
+    }
+
+
+def _target_from_json(saved: dict[str, object]) -> TargetState:
+    return TargetState(**saved)  # type: ignore[arg-type]
+
+
+def event_to_json(event: Event) -> dict[str, object]:
+    """Return an event with every digit, for `event_from_json`; people get `events.as_json`."""
+    return dataclasses.asdict(event)
+
+
+def event_from_json(saved: Mapping[str, object]) -> Event:
+    """Return the event that `event_to_json` saved."""
+    fields = dict(saved)
+    fields["key"] = StreamKey(**fields["key"]) if fields["key"] else None  # type: ignore[arg-type]
+    for name in ("before", "after"):
+        level = dict(fields[name])  # type: ignore[call-overload]
+        fields[name] = Level(**level | {"conditional": tuple(level["conditional"])})
+    fields["cost"] = Cost(**fields["cost"])  # type: ignore[arg-type]
+    fields["causes"] = tuple(Cause(**cause) for cause in fields["causes"])  # type: ignore[attr-defined]
+    for name in ("positions", "facts", "streams"):
+        fields[name] = tuple(fields[name])  # type: ignore[arg-type]
+    return Event(**fields)  # type: ignore[arg-type]

@@ -1,0 +1,55 @@
+"""Which streams serve one model: the groups that are compared, their numbers and their open events.
+
+Streams with one model name on at least three targets or replicas are compared (`fleet`). The state of a
+group is a row of the fleet's table; its name and its open event stand beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core import fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from monitor.core.events import Event
+
+
+@dataclass(slots=True)
+class Groups:
+    """Groups of streams: `numbers` by model name, `of` the group of each row, `open` their open events."""
+
+    fleet: fleet.Fleet = field(default_factory=lambda: fleet.allocate(0, 0))
+    numbers: dict[str, int] = field(default_factory=dict)
+    of: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    open: dict[int, Event] = field(default_factory=dict)
+
+    def add(self, model_names: Sequence[str]) -> None:
+        """Append rows for new streams."""
+        before = len(self.numbers)
+        for name in model_names:
+            self.numbers.setdefault(name, len(self.numbers))
+        fresh = fleet.allocate(len(model_names), len(self.numbers) - before)
+        self.fleet.streams = np.concatenate((self.fleet.streams, fresh.streams))
+        self.fleet.groups = np.concatenate((self.fleet.groups, fresh.groups))
+        self.of = np.concatenate((self.of, [self.numbers[name] for name in model_names]))
+
+    def keep(self, rows: npt.NDArray[np.intp]) -> None:
+        """Keep these rows of streams, and the groups that they or an open event belong to, numbered anew."""
+        of = self.of[rows]
+        held = np.unique(np.array([*of.tolist(), *self.open], np.int64))
+        numbers = {before: number for number, before in enumerate(held.tolist())}
+        self.fleet.streams, self.fleet.groups = self.fleet.streams[rows], self.fleet.groups[held]
+        group = self.fleet.streams["group"]
+        self.fleet.streams["group"] = np.where(group >= 0, np.searchsorted(held, group), group)
+        self.numbers = {name: numbers[before] for name, before in self.numbers.items() if before in numbers}
+        self.of = np.searchsorted(held, of)
+        seen = self.fleet.streams["group"] != fleet.SKIPPED
+        self.fleet.streams["group"] = np.where(seen, self.of, fleet.SKIPPED)
+        self.open = {numbers[before]: event for before, event in self.open.items()}

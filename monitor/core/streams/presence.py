@@ -1,0 +1,99 @@
+"""Which targets and streams are still there: closes the events of those that left, in the end forgets them.
+
+A target that is no longer listed keeps its baseline for a while, so that a pod of the same name goes on with
+it. Its open event is closed sooner, since nobody can mend an engine that is gone; if the target comes back
+before it is forgotten, the event is open again. A stream whose name has not been on its target's pages for as
+long is forgotten too: a page can have new names every day.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from monitor.core import events
+from monitor.core.streams import fleet_events
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    import numpy.typing as npt
+
+    from monitor.core.events import Event
+    from monitor.core.streams import Limits, State, TargetState
+
+
+def attend(state: State, limits: Limits, listed: Collection[str], at: float) -> list[Event]:
+    """Return the events that close because their targets left, and those that are open again.
+
+    `listed` are the names of all targets there are at `at` (unix seconds).
+    """
+    found: list[Event] = []
+    for name, target in state.targets.items():
+        if name in listed:
+            if target.left:
+                found += _open_events(state, target)
+            target.gone_at, target.left = math.nan, False
+        elif math.isnan(target.gone_at):
+            target.gone_at = at
+        elif not target.left and at - target.gone_at >= limits.leave_seconds:
+            target.left = True
+            found += [_closed(event, target.gone_at, at) for event in _open_events(state, target)]
+    vanished = _vanished(state, limits)
+    for row in vanished.tolist():
+        identity = state.identities[row]
+        if identity.event is not None and not state.targets[identity.key.target].left:
+            found.append(_closed(identity.event, float(state.status["last_at"][row]), at, "stream"))
+        identity.event = None
+    away = [state.targets[identity.key.target].left for identity in state.identities]
+    gone = np.array(away, bool)
+    gone[vanished] = True
+    return found + fleet_events.deserted(state, gone, at)
+
+
+def forget(state: State, limits: Limits, at: float) -> npt.NDArray[np.intp] | None:
+    """Forget targets and streams that have been gone for long at `at`; `attend` has closed their events.
+
+    Return the rows that stay, in their order, by their old numbers; None where all of them do.
+    """
+    over = {
+        name
+        for name, target in state.targets.items()
+        if target.left and at - target.gone_at >= limits.forget_seconds
+    }
+    vanished = set(_vanished(state, limits).tolist())
+    if not over and not vanished:
+        return None
+    kept = np.array(
+        [
+            row
+            for row, identity in enumerate(state.identities)
+            if identity.key.target not in over and row not in vanished
+        ],
+        np.intp,
+    )
+    state.keep(kept)
+    for name in over:
+        del state.targets[name]
+    return kept
+
+
+def _vanished(state: State, limits: Limits) -> npt.NDArray[np.intp]:
+    """Return the rows of streams that their target's good pages have not had for `forget_seconds`."""
+    good_at = [state.targets[identity.key.target].good_at for identity in state.identities]
+    return np.flatnonzero(np.array(good_at, float) - state.status["last_at"] >= limits.forget_seconds)
+
+
+def _open_events(state: State, target: TargetState) -> Iterable[Event]:
+    held = (state.identities[row].event for row in sorted(target.rows))
+    return [event for event in held if event is not None]
+
+
+def _closed(event: Event, gone_at: float, at: float, what: Literal["target", "stream"] = "target") -> Event:
+    seconds = at - gone_at
+    where = "listed" if what == "target" else "on its target's page"
+    fact = f"the {what} has not been {where} for {seconds:.0f} s: closed without recovery"
+    return replace(events.closed(event, at), facts=(*event.facts, fact))

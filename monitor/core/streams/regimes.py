@@ -1,0 +1,83 @@
+"""Which regime a reading belongs to: what its page and the operator say of the configuration.
+
+A regime lasts while model, draft, method, k and engine version stay the same. What is not said is unknown
+and no change; what becomes known later is none either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from monitor.core import streams
+from monitor.core.events.attribution import Mark, MarkKind
+
+if TYPE_CHECKING:
+    from monitor.core.pages.engines.base import Reading
+    from monitor.core.streams import Identity
+
+REGIME_MARKS: dict[str, MarkKind] = {
+    "draft_model": "draft_model",
+    "target_model": "target_model",
+    "method": "method",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What the operator or discovery says of a target that its page cannot say; empty where nothing is said.
+
+    `facts` are not part of the regime; a change of one of them, such as the image, is a mark.
+    """
+
+    engine: str = ""
+    model_name: str = ""
+    draft_model: str = ""
+    method: str = ""
+    num_speculative_tokens: int = 0
+    labels: tuple[tuple[str, str], ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+NOTHING_DECLARED = Declared()
+
+
+def as_declared(reading: Reading, declared: Declared) -> Reading:
+    """Return the reading with the operator's model and k where the page has none."""
+    tokens = reading.num_speculative_tokens or declared.num_speculative_tokens
+    name = reading.model_name or declared.model_name
+    if (tokens, name) == (reading.num_speculative_tokens, reading.model_name):
+        return reading
+    return replace(reading, num_speculative_tokens=tokens, model_name=name)
+
+
+def identify(declared: Declared | None, identity: Identity, reading: Reading, at: float) -> bool:
+    """Return whether the reading belongs to another regime than the last one; marks what changed."""
+    seen = (reading.num_speculative_tokens, reading.engine_version, reading.config, reading.facts, declared)
+    if seen == identity.seen:
+        return False
+    first = not identity.seen
+    identity.seen = seen
+    declared = declared or NOTHING_DECLARED
+    config = {"draft_model": declared.draft_model, "method": declared.method} | dict(reading.config)
+    tokens = reading.num_speculative_tokens or declared.num_speculative_tokens
+    changes: list[tuple[MarkKind, str, str, str]] = [
+        (REGIME_MARKS.get(name, "config"), name, identity.config.get(name, ""), value)
+        for name, value in config.items()
+    ]
+    changes.append(("engine_version", "engine version", identity.engine_version, reading.engine_version))
+    before = str(identity.num_speculative_tokens or "")
+    changes.append(("num_speculative_tokens", "num_speculative_tokens", before, str(tokens or "")))
+    real = [change for change in changes if change[2] and change[3] and change[2] != change[3]]
+    said = dict((*reading.facts, *declared.facts))
+    facts = [("fact", name, identity.facts.get(name, ""), value) for name, value in said.items()]
+    for kind, name, old, new in [*real, *facts]:
+        if old and new and old != new:
+            streams.remember(identity, Mark(at, kind, f"{name} went from {old} to {new}"))  # type: ignore[arg-type]
+    identity.config |= {name: value for name, value in config.items() if value}
+    identity.facts |= said
+    identity.engine_version = reading.engine_version or identity.engine_version
+    identity.num_speculative_tokens = tokens or identity.num_speculative_tokens
+    if real and not first:
+        identity.regimes += 1
+    return bool(real) and not first

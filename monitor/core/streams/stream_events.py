@@ -1,0 +1,100 @@
+"""An alarm about one stream becomes an event: what it cost, what else changed, and what was open before."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from monitor.core import events
+from monitor.core.counts import estimates, windows
+from monitor.core.events import Cost, attribution
+from monitor.core.pages import engines
+
+if TYPE_CHECKING:
+    from monitor.core.counts.deltas import Counts
+    from monitor.core.detectors.base import Alarm
+    from monitor.core.events import Event
+    from monitor.core.streams import State
+
+
+def raised(state: State, counts: Counts, alarm: Alarm, lengths: tuple[float, ...]) -> Event:
+    """Return the event that an alarm about a row of `counts` opens, changes or closes."""
+    return of_row(state, int(counts.rows[alarm.index]), alarm, lengths)
+
+
+def of_row(state: State, row: int, alarm: Alarm, lengths: tuple[float, ...]) -> Event:
+    """Return the event that an alarm opens, changes or closes; the stream keeps it while it is open.
+
+    `lengths` are those of the windows, in seconds.
+    """
+    identity = state.identities[row]
+    before, after = windows.around(state.sums[row : row + 1], alarm.change_point_at, lengths)
+    cost = _cost(alarm, before, after)
+    open_event = identity.event
+    if alarm.action == "close" and open_event is not None:
+        event = events.closed(open_event, alarm.raised_at, alarm.fact)
+    elif alarm.action == "update" and open_event is not None:
+        known = attribution.Attribution(open_event.facts, open_event.causes)
+        reached = (
+            before.vectors[0, windows.INTERVALS] > 0
+        )  # long after the change, what was before is forgotten
+        why = _why(state, row, alarm, before, after) if reached else known
+        event = events.updated(open_event, alarm, cost, why)
+    else:
+        why = _why(state, row, alarm, before, after)
+        event = events.opened(identity.id, identity.key, alarm, cost, why)
+        _count_change(state, row, event)
+    if alarm.action != "note":
+        identity.event = event if event.status == "open" else None
+    return event
+
+
+def _why(
+    state: State, row: int, alarm: Alarm, before: windows.Sums, after: windows.Sums
+) -> attribution.Attribution:
+    """Return what else changed around the alarm's change point, as far as it shows by now."""
+    identity = state.identities[row]
+    interval = float(state.ledger["interval"][row])
+    change = (alarm.change_point_low, alarm.change_point_high)
+    why = attribution.around(change, interval, identity.marks, before, after)
+    if alarm.explained:
+        why = attribution.with_traffic(why, alarm.explained, alarm.unexplained)
+    if alarm.kind == "speculation_silent":
+        why = attribution.with_reason(why, _why_silent(identity.engine))
+    return why
+
+
+def _why_silent(engine: str) -> str:
+    """Return why an engine may stop drafting by itself, empty where none is known to."""
+    return engines.ENGINES[engine].when_silent if engine in engines.ENGINES else ""
+
+
+def _count_change(state: State, row: int, event: Event) -> None:
+    identity = state.identities[row]
+    direction = "up" if event.kind == "improvement" else "none" if event.kind == "regime_change" else "down"
+    key = (event.kind, direction)
+    identity.change_counts[key] = identity.change_counts.get(key, 0) + 1
+    identity.last_change_at = event.raised_at
+    state.status["events"][row] += 1
+
+
+def _cost(alarm: Alarm, before: windows.Sums, after: windows.Sums) -> Cost:
+    """Return what the change costs: from delivered tokens and step times where the page has them."""
+    old, new = estimates.from_sums(before), estimates.from_sums(after)
+    tokens = float(new.tokens_per_step[0] / old.tokens_per_step[0])
+    if not math.isfinite(tokens):
+        tokens = alarm.after.mal / alarm.before.mal if alarm.before.mal > 0 else math.nan
+    tpot = float(new.implied_tpot_seconds[0] / old.implied_tpot_seconds[0])
+    if not math.isfinite(tpot):
+        tpot = 1.0 / tokens if tokens > 0 else math.nan
+    return Cost(tokens, tpot, events.benefit_lost(alarm.before.mal, alarm.after.mal))
+
+
+def switched_off(state: State, row: int, at: float) -> Event:
+    """Return the note that a stream's page no longer has speculation."""
+    identity = state.identities[row]
+    fact = "the page no longer has the engine's speculation counters: speculation is not configured any more"
+    why = attribution.Attribution((fact,), (attribution.Cause("config", 1.0, fact),))
+    event = events.noted(identity.id, identity.key, "speculation_off", at, why)
+    _count_change(state, row, event)
+    return event
