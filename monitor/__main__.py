@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 import monitor
-from monitor import commands
+from monitor.service import commands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _command(name: str) -> _Command | None:
     if name not in commands.COMMANDS:
         return None
-    return cast("_Command", importlib.import_module(f"monitor.commands.{name.replace('-', '_')}"))
+    return cast("_Command", importlib.import_module(f"monitor.service.commands.{name.replace('-', '_')}"))
 
 
 def _parser(name: str, command: _Command | None) -> argparse.ArgumentParser:

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from monitor import commands, settings
+from monitor import settings
+from monitor.service import commands
 from monitor.settings import layers
 from tests.engines import matrix
 

@@ -53,29 +53,88 @@ THIRD_PARTY = frozenset(
         "zstandard",
     }
 )
+SEEING = ".detectors.floor .detectors.plunge .detectors.level .detectors.shape .detectors.trend"
 # HTML is written in these two words.
 VOCABULARY = frozenset({"monitor.web.markup"})
 
-# Part → the parts it must not know. A part that is not named may use all of the package but FRONT.
-FRONT = frozenset({"__main__", "commands"})
-STRANGERS = {
-    "web": frozenset({"sources", "store", "demo", "discovery", "notify", "service", "settings"}),
-    "sources": frozenset({"web", "store", "demo", "metrics", "notify", "service"}),
-    "store": frozenset({"web", "sources", "demo", "discovery", "metrics", "notify", "service"}),
-    "settings": frozenset({"web", "sources", "store", "demo", "discovery", "metrics", "notify", "service"}),
-    "metrics": frozenset({"web", "sources", "store", "demo", "discovery", "notify", "service"}),
-    "demo": frozenset({"web", "sources", "store", "metrics", "notify", "service"}),
-    "notify": frozenset({"store", "demo", "discovery", "metrics", "service", "settings"}),
+# Room → the rooms that it may import, annotations included; every room stands below those that it names, so
+# that no arrow goes up. A module belongs to the longest name that fits.
+ROOMS: dict[str, frozenset[str]] = {
+    name: frozenset(f"core.{each[1:]}" if each.startswith(".") else each for each in allowed.split())
+    for name, allowed in (
+        ("core.tables", ""),
+        ("core.pages.exposition", ""),
+        ("core.pages.engines", ".pages.exposition"),
+        ("core.pages", ".pages.exposition .pages.engines"),
+        ("core.counts", ".pages.engines"),
+        ("core.detectors.base", ""),
+        ("core.detectors.measures", ".pages.engines .counts .detectors.base"),
+        ("core.detectors.floor", ".detectors.base .detectors.measures"),
+        ("core.detectors.plunge", ".detectors.base .detectors.measures"),
+        ("core.detectors.level", ".detectors.base .detectors.measures"),
+        ("core.detectors.shape", ".detectors.base .detectors.measures"),
+        ("core.detectors.trend", ".detectors.base .detectors.measures"),
+        ("core.detectors.sightings", ".detectors.base .detectors.shape"),
+        ("core.detectors.troubles", ".detectors.base .detectors.measures .detectors.sightings " + SEEING),
+        (
+            "core.detectors",
+            ".pages.engines .counts .detectors.base .detectors.measures .detectors.sightings "
+            ".detectors.troubles " + SEEING,
+        ),
+        (
+            "core.fleet",
+            (
+                ".tables .counts .detectors.base .detectors.measures .detectors.floor .detectors.plunge "
+                ".detectors.level .detectors.shape .detectors.sightings .detectors.troubles"
+            ),
+        ),
+        ("core.events.attribution", ".pages.engines .counts"),
+        ("core.events", ".pages .detectors.base .fleet .events.attribution"),
+        (
+            "core.streams",
+            (
+                ".tables .pages .pages.engines .counts .detectors .detectors.base .fleet .events "
+                ".events.attribution"
+            ),
+        ),
+        (
+            "core.pipeline",
+            ".tables .pages .pages.engines .counts .detectors .events .events.attribution .streams",
+        ),
+        ("metrics", ""),
+        ("settings", ""),
+        ("sources", ".pages .pages.engines metrics"),
+        ("sources.discovery", ".pages.engines metrics settings sources"),
+        ("store", ".streams metrics"),
+        ("web", "metrics"),
+        ("notify", ".detectors.base metrics sources web"),
+        ("service.demo", ""),
+        (
+            "service",
+            (
+                ".pages .pages.engines .counts .detectors .events .streams .pipeline "
+                "metrics settings sources sources.discovery store web notify"
+            ),
+        ),
+        (
+            "service.commands",
+            (
+                ".pages .pages.exposition .pages.engines .detectors .events .streams .pipeline "
+                "settings sources sources.discovery store web notify service.demo service"
+            ),
+        ),
+        ("__main__", "service.commands"),
+    )
 }
 
 # Library → the one part that knows it, in one module or two.
 ONLY_IN = {
-    "dns": {"discovery"},
-    "httpx2": {"discovery"},
-    "lightkube": {"discovery"},
+    "dns": {"sources"},
+    "httpx2": {"sources"},
+    "lightkube": {"sources"},
     "pydantic": {"settings"},
     "pydantic_settings": {"settings"},
-    "sqlite3": {"store", "storefile"},
+    "sqlite3": {"store"},
     "yaml": {"settings"},
 }
 
@@ -157,51 +216,67 @@ def test_the_core_does_no_input_or_output() -> None:
     assert not found, broken(found)
 
 
-def test_the_core_knows_nothing_of_the_shell() -> None:
-    """A core module imports core modules only, in annotations too."""
+def room(module: str) -> str:
+    """The room of a module: the longest name of `ROOMS` that it is, or is in; empty for the package itself."""
+    inside = module.removeprefix("monitor").removeprefix(".")
+    fitting = [name for name in ROOMS if inside == name or inside.startswith(f"{name}.")]
+    return max(fitting, key=len, default="")
+
+
+def test_every_module_has_a_room() -> None:
+    """A new module is in a room of the table; only the two packages around the rooms are in none."""
+    assert [name for name in modules() if not room(name)] == ["monitor", "monitor.core"]
+
+
+def test_no_room_knows_one_above_it() -> None:
+    """In the order of the table every room may import earlier ones only."""
+    order = list(ROOMS)
+    found = [
+        f"{name} may import {each}, which is above it"
+        for name, allowed in ROOMS.items()
+        for each in allowed
+        if order.index(each) >= order.index(name)
+    ]
+    assert not found, broken(found)
+
+
+def test_rooms_import_what_the_table_lets_them() -> None:
+    """A module imports its own room and those that the table names, in annotations too."""
     found = [
         f"{module}:{each.line} imports {each.target}"
         for module, path in modules().items()
-        if is_core(module)
         for each in imports(path)
-        if each.module.split(".")[0] == "monitor" and not is_core(each.target)
+        if each.module.split(".")[0] == "monitor"
+        and room(each.target) not in ROOMS.get(room(module), frozenset()) | {room(module), ""}
     ]
     assert not found, broken(found)
 
 
-def test_the_parts_of_the_shell_do_not_know_each_other() -> None:
-    """Parts of the shell meet in the service and the commands, not in each other."""
-    found = [
-        f"{module}:{each.line} imports {each.target}"
+def test_the_table_allows_nothing_that_nobody_uses() -> None:
+    """Each arrow of the table is there for an import."""
+    used = {
+        (room(module), room(each.target))
         for module, path in modules().items()
         for each in imports(path)
-        if part(each.target) in STRANGERS.get(part(module), frozenset()) and each.module.startswith("monitor")
-    ]
-    assert not found, broken(found)
-
-
-def test_only_the_front_knows_the_front() -> None:
-    """Nothing but the command line imports the command line."""
+        if each.module.split(".")[0] == "monitor"
+    }
     found = [
-        f"{module}:{each.line} imports {each.target}"
-        for module, path in modules().items()
-        if part(module) not in FRONT
-        for each in imports(path)
-        if each.module.startswith("monitor") and part(each.target) in FRONT
+        f"{name} → {each}" for name, allowed in ROOMS.items() for each in allowed if (name, each) not in used
     ]
     assert not found, broken(found)
 
 
-def test_nothing_in_the_core_imports_its_composer() -> None:
-    """`pipeline` joins the stages; no stage knows it."""
-    found = [
-        f"{module}:{each.line}"
-        for module, path in modules().items()
-        if is_core(module) and module != "monitor.core.pipeline"
-        for each in imports(path)
-        if each.target == "monitor.core.pipeline" and not each.typing
+def test_the_door_shows_the_rooms() -> None:
+    """`ls monitor` shows at most twelve entries, and the map names each room."""
+    shown = sorted(path.name for path in (ROOT / "monitor").iterdir() if path.name != "__pycache__")
+    assert len(shown) <= 12, shown
+    guide = (ROOT / "monitor" / "README.md").read_text()
+    missing = [
+        name
+        for name in ROOMS
+        if f"`{name.replace('.', '/')}`" not in guide and f"`{name.rsplit('.', 1)[-1]}`" not in guide
     ]
-    assert not found, broken(found)
+    assert not missing, missing
 
 
 @pytest.mark.parametrize(("library", "owners"), ONLY_IN.items(), ids=ONLY_IN)
@@ -220,8 +295,7 @@ def test_one_part_knows_a_library(library: str, owners: set[str]) -> None:
 def test_imports_make_no_circle() -> None:
     """The modules can be put in an order in which each imports earlier ones only."""
     left = {
-        module: {each.target for each in imports(path) if not each.typing and each.target in modules()}
-        - {module}
+        module: {each.target for each in imports(path) if each.target in modules()} - {module}
         for module, path in modules().items()
     }
     # A package's __init__ is imported with each of its modules; that is no choice of theirs.

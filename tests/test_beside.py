@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from monitor import service
-from monitor.commands import fetching
 from monitor.core import pipeline, streams
 from monitor.core.counts import estimates, windows
+from monitor.service import service
+from monitor.service.commands import fetching
 from monitor.sources.targets import Target
 from monitor.store import Store
 from tests.engines import runs

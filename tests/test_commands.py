@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import monitor
-from monitor import commands
+from monitor.service import commands
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor.demo import engine, fleet, page
+from monitor.service.demo import engine, fleet, page
 from monitor.sources import http
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor import commands, settings
+from monitor import settings
+from monitor.service import commands
 from tests import readme
 
 ROOT = Path(__file__).parents[1]

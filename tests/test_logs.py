@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 from aiohttp.http_exceptions import BadHttpMessage
 
-from monitor import logs
+from monitor.service import logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

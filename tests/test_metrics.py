@@ -13,7 +13,8 @@ import pytest
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics_parser
 
-from monitor import metrics, selfmetrics, textformat
+from monitor import metrics
+from monitor.metrics import selfmetrics, textformat
 from tests.metric_tables import stream_table
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor import quantities
+from monitor.settings import quantities
 
 
 @pytest.mark.parametrize(

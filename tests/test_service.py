@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from monitor import service
 from monitor.core import pipeline, streams
+from monitor.service import service
 from monitor.sources.targets import Target
 from monitor.store import Store
 from tests import made, real_engine

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor import assembly, settings, shards
-from monitor.discovery import Found
+from monitor import settings
+from monitor.service import assembly
+from monitor.sources.discovery import Found, shards
 
 NAMES = [f"llm/vllm-{number}:8000" for number in range(3000)]
 

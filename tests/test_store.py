@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor import store, storefile
+from monitor import store
 from monitor.core.streams.history import Bucket
-from monitor.store import Store
+from monitor.store import Store, sqlite_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,8 +189,8 @@ def test_the_size_is_that_of_the_file_and_its_log(tmp_path: Path) -> None:
     """A file has a size, memory has an unknown one."""
     kept = Store(str(tmp_path / "s.db"), clock=lambda: NOW)
     kept.save({"a": bytes(100_000)})
-    assert storefile.size(str(tmp_path / "s.db")) > 100_000
-    assert math.isnan(storefile.size(""))
+    assert sqlite_file.size(str(tmp_path / "s.db")) > 100_000
+    assert math.isnan(sqlite_file.size(""))
     kept.close()
 
 
@@ -226,7 +226,7 @@ def test_a_killed_process_leaves_a_whole_save(tmp_path: Path, saves: int) -> Non
 
 def test_a_second_process_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two writers would overwrite each other's state."""
-    monkeypatch.setattr(storefile, "SECONDS_TO_WAIT_FOR_THE_FILE", 0.1)
+    monkeypatch.setattr(sqlite_file, "SECONDS_TO_WAIT_FOR_THE_FILE", 0.1)
     path = str(tmp_path / "specmon.db")
     kept = Store(path)
     with pytest.raises(store.UnusableError) as refusal:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics_parser
 
-from monitor import textformat
-from monitor.textformat import Column, Family
+from monitor.metrics import textformat
+from monitor.metrics.textformat import Column, Family
 
 
 def sample(value: float, kind: textformat.Kind = "gauge") -> str:

@@ -7,7 +7,7 @@ events do not depend on the grouping, because no stage lets one row of the array
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,17 +21,17 @@ from monitor.core.pages.engines.base import Counter
 from monitor.core.pages.scrapes import Failure, StreamKey
 from monitor.core.streams import (
     MOST_POSITIONS,
-    Limits,
     State,
     TargetState,
     fleet_events,
     regimes,
     stream_events,
 )
+from monitor.core.streams.plans import Plan
 from monitor.core.streams.regimes import NOTHING_DECLARED, Declared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -40,19 +40,7 @@ if TYPE_CHECKING:
     from monitor.core.pages.engines.base import Reading
     from monitor.core.pages.scrapes import Scrape
 
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """All that a step needs to know besides the scrapes; `windows` in seconds, shortest first.
-
-    `plain_step_seconds` is the engine's step time without speculation, NaN where nobody measured it.
-    """
-
-    detection: detectors.Plan = field(default_factory=detectors.Plan)
-    limits: Limits = field(default_factory=Limits)
-    windows: tuple[float, ...] = (60.0, 300.0, 3600.0)
-    declared: Mapping[str, Declared] = field(default_factory=dict)
-    plain_step_seconds: float = math.nan
+__all__ = ["Observation", "Plan", "Step", "begin", "step"]
 
 
 @dataclass(frozen=True, slots=True)

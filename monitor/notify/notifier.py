@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 import monitor
-from monitor import textformat
+from monitor.metrics import textformat
+from monitor.metrics.textformat import Column, Family
 from monitor.notify import rows
 from monitor.notify.courier import Courier
 from monitor.notify.plan import Plan
 from monitor.notify.rows import Rows
-from monitor.textformat import Column, Family
 from monitor.web import fields
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, SecretStr
 
-from monitor import quantities
+from monitor.settings import quantities
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

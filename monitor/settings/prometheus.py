@@ -9,7 +9,6 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from monitor import shards
 from monitor.settings import section
 from monitor.settings.fields import (
     Duration,
@@ -23,6 +22,9 @@ from monitor.settings.fields import (
     WholeNumber,
 )
 from monitor.settings.section import NO_SECRET, Section, Tls
+
+AUTO = "auto"
+"""The value of `shards.ordinal` that reads the number at the end of the pod's name."""
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _MATCHER = r'\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\')\s*'
@@ -95,7 +97,7 @@ class Shards(Section):
 
     total: WholeNumber = Field(1, ge=1, le=1000, description="How many monitors share the targets.")
     ordinal: str = Field(
-        shards.AUTO,
+        AUTO,
         description="Which of them this one is, from 0. `auto`: the number at the end of the host's name.",
     )
 
@@ -107,13 +109,13 @@ class Shards(Section):
     @field_validator("ordinal")
     @classmethod
     def _number(cls, given: str) -> str:
-        if given != shards.AUTO and not (given.isascii() and given.isdigit()):
+        if given != AUTO and not (given.isascii() and given.isdigit()):
             raise ValueError("expected a number from 0, or auto")
         return given
 
     @model_validator(mode="after")
     def _below_total(self) -> Self:
-        if self.ordinal != shards.AUTO and int(self.ordinal) >= self.total:
+        if self.ordinal != AUTO and int(self.ordinal) >= self.total:
             raise ValueError(
                 f"expected an ordinal below total, read ordinal {self.ordinal}, total {self.total}"
             )

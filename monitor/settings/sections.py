@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from monitor import quantities
-from monitor.settings import fields, section
+from monitor.settings import fields, quantities, section
 from monitor.settings.discovery import Discovery
 from monitor.settings.fields import (
     Duration,

@@ -13,9 +13,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from monitor import sources, textformat
+from monitor import sources
+from monitor.metrics import textformat
+from monitor.metrics.textformat import Column, Family
 from monitor.sources import promql, queries, vectors
-from monitor.textformat import Column, Family
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from monitor import selfmetrics
+from monitor.metrics import selfmetrics
 from monitor.web import answers, api, asking, links, routes
 from monitor.web.asking import Ask, Refused
 from monitor.web.pages import layout, service

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from monitor import selfmetrics, textformat
+from monitor.metrics import selfmetrics, textformat
 from monitor.web import answers, asking, plaintext, sentences, states
 from monitor.web.asking import Ask, Refused
 from monitor.web.pages import events, fleet, service, stream

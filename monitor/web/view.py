@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from monitor.textformat import Family
+    from monitor.metrics.textformat import Family
 
 StateName = Literal[
     "warming",

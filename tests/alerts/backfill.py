@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import metrics, selfmetrics, store, textformat
+from monitor import metrics, store
+from monitor.metrics import selfmetrics, textformat
 from tests.alerts import names
 from tests.metric_tables import STATE_NAMES, stream_table
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from monitor.metrics import Floats, StreamTable, WindowTable
-    from monitor.textformat import Family
+    from monitor.metrics.textformat import Family
 
 STEP_SECONDS = 60
 STEPS = 120

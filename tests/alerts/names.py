@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alerts import generate, sources
-from monitor import metrics, notify, selfmetrics, shards, store, textformat
+from monitor import metrics, notify, store
+from monitor.metrics import selfmetrics, textformat
 from monitor.sources import prometheus, queries
+from monitor.sources.discovery import shards
 from tests.alerts import tools
 from tests.metric_tables import stream_table
 

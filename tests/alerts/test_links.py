@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from alerts import phrases
-from monitor import snapshot
 from monitor.core import pipeline, streams
 from monitor.core.pages.scrapes import Scrape
+from monitor.service import snapshot
 from monitor.store import Store
 from tests.alerts import tools
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from alerts import generate
-from monitor import quantities
 from monitor.core import events, pipeline, streams
 from monitor.core.pages import scrapes
+from monitor.settings import quantities
 from tests.alerts import names, tools
 
 if TYPE_CHECKING:

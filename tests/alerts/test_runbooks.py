@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from alerts import generate, sources
-from monitor import commands
 from monitor.notify import alerts as notices
+from monitor.service import commands
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,8 @@ import numpy as np
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
 
-from monitor import metrics, textformat
+from monitor import metrics
+from monitor.metrics import textformat
 from tests.metric_tables import stream_table
 
 if TYPE_CHECKING:

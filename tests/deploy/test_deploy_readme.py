@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from monitor import commands, settings
+from monitor import settings
+from monitor.service import commands
 from tests.deploy import manifests
 
 PAGE = manifests.ROOT / "deploy" / "README.md"

@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from monitor import settings, shards
+from monitor import settings
 from monitor.settings.fields import host_and_port
+from monitor.sources.discovery import shards
 from tests.deploy import manifests
 
 if TYPE_CHECKING:

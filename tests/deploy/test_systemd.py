@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor import commands, settings
+from monitor import settings
+from monitor.service import commands
 from tests.deploy import manifests
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor.core.detectors import base, evidence
+from monitor.core.detectors import base
+from monitor.core.detectors.measures import evidence
 from monitor.core.pages.engines.base import Counter, Evidence
 from tests.detectors import simulated
 

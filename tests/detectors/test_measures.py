@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.core.detectors import base, diagnosis, evidence, noise, reference, scores
+from monitor.core.detectors import base
+from monitor.core.detectors.measures import evidence, noise, reference, scores
+from monitor.core.detectors.troubles import diagnosis
 from tests.detectors import simulated
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor.core.detectors import rhythm, week
+from monitor.core.detectors.measures import rhythm, week
 
 if TYPE_CHECKING:
     from monitor.core.detectors.base import Floats, State

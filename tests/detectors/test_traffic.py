@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.core.counts import deltas
-from monitor.core.detectors import traffic
+from monitor.core.detectors.measures import traffic
 from monitor.core.events import attribution
 from monitor.core.pages.engines.base import NUM_COUNTERS, Counter
 from tests.detectors import simulated

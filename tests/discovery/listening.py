@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from monitor.discovery import Failed
+from monitor.sources.discovery import Failed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from monitor.discovery import Found, Provider
+    from monitor.sources.discovery import Found, Provider
 
 PATIENCE = 60.0
 News = "tuple[Found, ...] | Failed"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from monitor.discovery import kubernetes
-from monitor.discovery.kubernetes import Pods
-from monitor.discovery.pods import Page
+from monitor.sources.discovery import kubernetes
+from monitor.sources.discovery.kubernetes import Pods
+from monitor.sources.discovery.pods import Page
 from tests.discovery import cluster, line, listening
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import dns.message
 import dns.rcode
 import dns.rrset
 
-from monitor.discovery.dns import Names
+from monitor.sources.discovery.dns import Names
 from tests.discovery import listening
 
 if TYPE_CHECKING:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.discovery import Found, MalformedError, groups
+from monitor.sources.discovery import Found, MalformedError, target_groups
 
 OWN = "__specmon_draft_model, __specmon_method, __specmon_name, __specmon_num_speculative_tokens, __specmon_revision"
 
 
 def test_a_group_becomes_targets_with_its_labels() -> None:
     """Each address is a target that goes by host and port and has the group's labels."""
-    found = groups.found(
+    found = target_groups.found(
         [{"targets": ["a:8000", "b:8000"], "labels": {"team": "chat"}}, {"targets": ["c:1"]}]
     )
     assert found == (
@@ -40,7 +40,7 @@ def test_a_group_becomes_targets_with_its_labels() -> None:
 )
 def test_labels_with_a_meaning(address: str, labels: dict[str, str], name: str, url: str) -> None:
     """Scheme, path, parameters and name come from labels, as far as they have them."""
-    (found,) = groups.found([{"targets": [address], "labels": labels}])
+    (found,) = target_groups.found([{"targets": [address], "labels": labels}])
     assert (found.name, found.url, found.labels) == (name, url, ())
 
 
@@ -52,7 +52,7 @@ def test_what_the_page_cannot_say() -> None:
         "__specmon_num_speculative_tokens": "4",
         "__specmon_revision": "v7",
     }
-    (found,) = groups.found([{"targets": ["a:1"], "labels": labels}])
+    (found,) = target_groups.found([{"targets": ["a:1"], "labels": labels}])
     assert (found.draft_model, found.method, found.num_speculative_tokens) == ("org/draft", "eagle3", 4)
     assert found.facts == (("revision", "v7"),)
 
@@ -60,13 +60,13 @@ def test_what_the_page_cannot_say() -> None:
 def test_labels_that_are_not_kept() -> None:
     """Prometheus's own labels, ours and those that begin with __ are left out, as are empty ones."""
     labels = {"job": "vllm", "instance": "x", "target": "t", "__meta_x": "y", "empty": "", "zone": "a"}
-    (found,) = groups.found([{"targets": ["a:1"], "labels": labels}])
+    (found,) = target_groups.found([{"targets": ["a:1"], "labels": labels}])
     assert found.labels == (("zone", "a"),)
 
 
 def test_a_target_that_is_listed_twice_is_one() -> None:
     """Of two entries with one address the last one counts."""
-    found = groups.found([{"targets": ["a:1"]}, {"targets": ["a:1"], "labels": {"zone": "b"}}])
+    found = target_groups.found([{"targets": ["a:1"]}, {"targets": ["a:1"], "labels": {"zone": "b"}}])
     assert [target.labels for target in found] == [(("zone", "b"),)]
 
 
@@ -115,5 +115,5 @@ def test_a_target_that_is_listed_twice_is_one() -> None:
 def test_what_is_refused(document: object, message: str) -> None:
     """A document that is no list of groups is refused as a whole, with the place and what was expected."""
     with pytest.raises(MalformedError) as raised:
-        groups.found(document)
+        target_groups.found(document)
     assert str(raised.value) == message

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.discovery import http
+from monitor.sources.discovery import http
 from monitor.sources.targets import Target
 from tests.discovery import listening
 from tests.sources import servers

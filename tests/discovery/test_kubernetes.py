@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from monitor.discovery import Failed, kubernetes
-from monitor.discovery.kubernetes import Pods
-from monitor.discovery.pods import Page
+from monitor.sources.discovery import Failed, kubernetes
+from monitor.sources.discovery.kubernetes import Pods
+from monitor.sources.discovery.pods import Page
 from tests.discovery import listening
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from lightkube.models.core_v1 import Container, ContainerPort, ContainerStatus, 
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Pod
 
-from monitor.discovery import pods
-from monitor.discovery.pods import Page
+from monitor.sources.discovery import pods
+from monitor.sources.discovery.pods import Page
 
 IMAGE = "vllm/vllm-openai:v0.12.0"
 DIGEST = "sha256:" + "0123456789ab" + "c" * 52

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor import assembly, settings
+from monitor import settings
+from monitor.service import assembly
 from tests import test_service as processes
 
 if TYPE_CHECKING:

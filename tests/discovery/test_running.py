@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor.discovery import Failed, Found, running
-from monitor.discovery.running import Discovery
+from monitor.sources.discovery import Failed, Found, running
+from monitor.sources.discovery.running import Discovery
 from tests.discovery import listening
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor import notify, textformat
+from monitor import notify
+from monitor.metrics import textformat
 from monitor.notify import courier
 from monitor.store import Store
 from tests.notify.made import LABELS, event

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor import assembly, settings
+from monitor import settings
+from monitor.service import assembly
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,9 +16,9 @@ import pytest
 from aiohttp import web
 
 from monitor import sources
-from monitor.commands import replay
 from monitor.core import events, pipeline
 from monitor.core.streams import summaries
+from monitor.service.commands import replay
 from monitor.sources import prometheus, promql, queries
 from tests import captures
 from tests.sources import scraped

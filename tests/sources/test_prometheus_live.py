@@ -11,8 +11,8 @@ import numpy as np
 import yaml
 from aiohttp import web
 
-from monitor import service
 from monitor.core import pipeline, streams
+from monitor.service import service
 from monitor.sources import prometheus, queries
 from monitor.sources.targets import Target
 from monitor.store import Store

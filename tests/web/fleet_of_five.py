@@ -13,7 +13,7 @@ from tests.metric_tables import stream_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from monitor.textformat import Family
+    from monitor.metrics.textformat import Family
 
 NOW = 1777637700.0  # 2026-05-01 12:15:00 UTC
 COLLAPSED_AT = NOW - 1500

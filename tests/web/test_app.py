@@ -13,7 +13,7 @@ import pytest
 from aiohttp import ClientSession
 from prometheus_client import parser
 
-from monitor import textformat
+from monitor.metrics import textformat
 from monitor.web import app
 from monitor.web.app import Options
 from tests.web.fleet_of_five import COLLAPSED_AT, COLLAPSED_ID, NOW, STREAMS, Service

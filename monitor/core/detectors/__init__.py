@@ -13,24 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core.detectors import (
-    alarms,
-    base,
-    evidence,
-    floor,
-    level,
-    noise,
-    plunge,
-    reference,
-    regimes,
-    rhythm,
-    scores,
-    shape,
-    sightings,
-    traffic,
-    trend,
-    troubles,
-)
+from monitor.core.detectors import base, floor, level, lives, plunge, shape, sightings, trend, troubles
 from monitor.core.detectors.base import (
     POSITIONS,
     Action,
@@ -43,6 +26,8 @@ from monitor.core.detectors.base import (
     Plan,
     Severity,
 )
+from monitor.core.detectors.measures import evidence, noise, reference, rhythm, scores, traffic
+from monitor.core.detectors.troubles import alarms
 from monitor.core.pages.engines.base import Counter
 
 if TYPE_CHECKING:
@@ -79,7 +64,7 @@ DTYPE = np.dtype(
         ("traffic", traffic.DTYPE),
         ("floor", floor.DTYPE),
         ("trouble", troubles.DTYPE),
-        ("regime", regimes.DTYPE),
+        ("regime", lives.DTYPE),
     ],
 )
 
@@ -146,16 +131,14 @@ def _rows_of(counts: Counts, rows: Indices) -> Counts:
 
 def _step(plan: Plan, state: State, counts: Counts) -> Findings:
     trials = evidence.from_counts(counts)
-    notes = regimes.begin(state, counts)
+    notes = lives.begin(state, counts)
     seen = _see_intervals(plan, state, trials, counts.values[:, Counter.GENERATION_TOKENS])
     traffic.gather(state["traffic"], counts.values)
     rows = np.flatnonzero(seen.full)
     if len(rows):
         part = state if len(rows) == len(state) else state[rows]
         _see_buckets(plan, part, trials, rows, seen)
-        notes += [
-            replace(note, index=int(rows[note.index])) for note in regimes.compare(part, trials.at[rows])
-        ]
+        notes += [replace(note, index=int(rows[note.index])) for note in lives.compare(part, trials.at[rows])]
         if part is not state:
             state[rows] = part
         evidence.empty(state["bucket"], seen.full)

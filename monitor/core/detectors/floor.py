@@ -26,7 +26,7 @@ import numpy as np
 if TYPE_CHECKING:
     from monitor.core.detectors import base
     from monitor.core.detectors.base import Bools, Floats, State
-    from monitor.core.detectors.evidence import Trials
+    from monitor.core.detectors.measures.evidence import Trials
 
 NAME = "floor"
 

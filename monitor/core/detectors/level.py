@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core.detectors import base, excursions
+from monitor.core.detectors import base
+from monitor.core.detectors.measures import excursions
 
 if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Bucket, Floats, State

@@ -33,11 +33,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core.detectors import base, noise, reference
+from monitor.core.detectors import base
+from monitor.core.detectors.measures import noise, reference
 
 if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Floats, State
-    from monitor.core.detectors.evidence import Trials
+    from monitor.core.detectors.measures.evidence import Trials
 
 NAME = "plunge"
 

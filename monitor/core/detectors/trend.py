@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core.detectors import base, evidence, reference, rhythm, scores, traffic
+from monitor.core.detectors import base
+from monitor.core.detectors.measures import evidence, reference, rhythm, scores, traffic
 
 if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Floats, State

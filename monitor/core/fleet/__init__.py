@@ -17,18 +17,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor.core import tables
-from monitor.core.detectors import base, evidence, noise, plunge, reference, scores, shape
-from monitor.core.fleet import groupwise, odd, shared, turns, words
-from monitor.core.fleet.words import FleetAlarm
+from monitor.core.detectors import base, plunge, shape
+from monitor.core.detectors.measures import evidence, noise, reference, scores
+from monitor.core.fleet import decisions, groupwise, odd, shared, turns
+from monitor.core.fleet.decisions import FleetAlarm
 
 if TYPE_CHECKING:
     from monitor.core.counts.deltas import Counts
     from monitor.core.detectors.base import Alarm, Findings, Floats, Indices, Ints, State
-    from monitor.core.detectors.evidence import Trials
+    from monitor.core.detectors.measures.evidence import Trials
 
 __all__ = ["LEAST_REPLICAS", "SKIPPED", "Fleet", "FleetAlarm", "Said", "allocate", "end", "step"]
 
-LEAST_REPLICAS = words.LEAST_REPLICAS
+LEAST_REPLICAS = decisions.LEAST_REPLICAS
 PERIOD_SECONDS = turns.PERIOD_SECONDS
 SKIPPED = turns.NOBODY
 LEAST_DRAFTS = 16.0
@@ -37,9 +38,9 @@ TAILING = 0.3
 MERGED = 1.5
 _LATER = np.iinfo(np.int64).max
 
-STREAM_DTYPE = np.dtype([*turns.STREAM_FIELDS, *words.STREAM_FIELDS, ("odd", odd.DTYPE)])
+STREAM_DTYPE = np.dtype([*turns.STREAM_FIELDS, *decisions.STREAM_FIELDS, ("odd", odd.DTYPE)])
 GROUP_DTYPE = np.dtype(
-    [*turns.GROUP_FIELDS, *words.GROUP_FIELDS, ("learnt", odd.LEARNT_DTYPE), ("shared", shared.DTYPE)]
+    [*turns.GROUP_FIELDS, *decisions.GROUP_FIELDS, ("learnt", odd.LEARNT_DTYPE), ("shared", shared.DTYPE)]
 )
 
 
@@ -111,7 +112,7 @@ def step(
     kept: list[Alarm] = []
     named: list[tuple[int, Alarm]] = []
     common: list[FleetAlarm] = []
-    said = words.Words(plan, fleet.streams, fleet.groups, everyone, kept, named, common)
+    said = decisions.Words(plan, fleet.streams, fleet.groups, everyone, kept, named, common)
     left = np.flatnonzero(groups >= 0)
     while len(left):
         due = turns.due(fleet.groups, groups[left], news.at[left])
@@ -133,11 +134,11 @@ def step(
 
 def end(fleet: Fleet, number: int) -> None:
     """Forget what was said of a group, and the change behind it."""
-    fleet.groups["said"][number] = words.NOTHING
+    fleet.groups["said"][number] = decisions.NOTHING
     shared.end(fleet.groups["shared"][number : number + 1])
 
 
-def _listen(said: words.Words, news: _News, some: Indices) -> None:
+def _listen(said: decisions.Words, news: _News, some: Indices) -> None:
     """Take in the news `some` of a batch, none of which is of another period than its group's turn."""
     if not len(some):
         return
@@ -154,7 +155,7 @@ def _listen(said: words.Words, news: _News, some: Indices) -> None:
         _judge(said, news, some[place >= ends[of]])
 
 
-def _add(said: words.Words, news: _News, some: Indices) -> None:
+def _add(said: decisions.Words, news: _News, some: Indices) -> None:
     """Add intervals to the turn, and note what the detectors know of their streams for its end."""
     rows, watch = (
         news.rows[some],
@@ -172,7 +173,7 @@ def _add(said: words.Words, news: _News, some: Indices) -> None:
     streams["tailing"][rows] = falls.max(1) > TAILING
 
 
-def _judge(said: words.Words, news: _News, some: Indices) -> None:
+def _judge(said: decisions.Words, news: _News, some: Indices) -> None:
     """Hold back the alarms of the news `some` that their groups explain, and note who has a trouble."""
     for index in some.tolist():
         for alarm in news.raised.get(index, ()):
@@ -184,7 +185,7 @@ def _judge(said: words.Words, news: _News, some: Indices) -> None:
     said.streams["troubled"][rows] = (kind > 0) & (said.streams["held"][rows] == 0.0)
 
 
-def _close(said: words.Words, numbers: Ints, at: Floats) -> None:
+def _close(said: decisions.Words, numbers: Ints, at: Floats) -> None:
     """Compare the replicas of groups whose turns end at `at` [G], and say what there is to say of them."""
     if not len(numbers):
         return
@@ -206,7 +207,7 @@ def _close(said: words.Words, numbers: Ints, at: Floats) -> None:
     turns.end(streams, groups, numbers)
 
 
-def _compare(said: words.Words, numbers: Ints, rows: Indices, at: Floats) -> None:
+def _compare(said: decisions.Words, numbers: Ints, rows: Indices, at: Floats) -> None:
     """Compare replicas (`rows`, group after group) within their groups `numbers`."""
     part, group = tables.keep(said.streams, rows), tables.take(said.groups, numbers)
     of = np.searchsorted(numbers, part["group"])
@@ -226,6 +227,6 @@ def _compare(said: words.Words, numbers: Ints, rows: Indices, at: Floats) -> Non
     tables.put(said.groups, numbers, group)
     for index in np.flatnonzero((group["said"] > 0.0) | (group["shared"]["open"] > 0.0)).tolist():
         said.of_group(int(numbers[index]), rows[of == index], float(at[index]), news[index])
-    own = (part["odd"]["score"] >= words.SUPPORTED) | (part["odd"]["named"] < 0.0)
+    own = (part["odd"]["score"] >= decisions.SUPPORTED) | (part["odd"]["named"] < 0.0)
     for index in np.flatnonzero(own | (part["held"] > 0.0)).tolist():
         said.of_replica(int(rows[index]), float(at[of[index]]))

@@ -24,7 +24,7 @@ from monitor.core.streams.groups import Groups
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from monitor.core.pipeline import Plan
+    from monitor.core.streams.plans import Plan
 
 VERSION = 1
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from monitor.core.counts.estimates import Estimates
-    from monitor.core.pipeline import Plan
     from monitor.core.streams import State
+    from monitor.core.streams.plans import Plan
 
 Record = dict[str, object]
 

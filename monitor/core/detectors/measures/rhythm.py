@@ -1,0 +1,106 @@
+"""What a stream's level is expected to be at an hour of the day and in a part of the week.
+
+The day is a mean and two harmonics, learnt by recursive least squares with a prior, so that an unlearnt day
+is wide and not wrong, and it may change from day to day. What the week adds is in `week`; while a weekend is
+not known, the day learns little from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core.detectors.measures import week
+
+if TYPE_CHECKING:
+    from monitor.core.detectors.base import Floats, State
+
+DAY = 86400.0
+PRIOR_SD = np.array([0.5, 0.25, 0.25, 0.06, 0.06])
+DAILY_SD = np.array([0.03, 0.02, 0.02, 0.01, 0.01])
+TERMS = len(PRIOR_SD)
+UNKNOWN_SHARE = 0.5
+BLOCK_SECONDS = 300.0
+WANDER_SECONDS = 7200.0
+WEEKEND_SECONDS = 2 * DAY
+
+_DAILY = np.diag(DAILY_SD**2)
+
+DTYPE = np.dtype([("theta", "f4", TERMS), ("covariance", "f4", (TERMS, TERMS)), ("week", week.DTYPE)])
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What B blocks were expected to be, and by what that is learnt.
+
+    level [B]: logits; unknown, of_week [B]: variance of the level, and of what the week adds to it; terms,
+    spreading [B, 5]: regressors of the day and their covariance with what is learnt.
+    """
+
+    at: Floats
+    level: Floats
+    unknown: Floats
+    of_week: Floats
+    terms: Floats
+    spreading: Floats
+
+    @property
+    def of_day(self) -> Floats:
+        """The variance of what the day adds."""
+        variance: Floats = (self.spreading * self.terms).sum(1)
+        return variance
+
+
+def allocate(state: State) -> None:
+    """Set fresh rows to what is assumed before anything was learnt."""
+    state["covariance"] = np.diag(PRIOR_SD**2)
+    week.allocate(state["week"])
+
+
+def at_time(state: State, at: Floats) -> Floats:
+    """Return the expected level [B] at a time."""
+    level: Floats = (of_day(at) * state["theta"]).sum(1) + week.adds(state["week"], at)
+    return level
+
+
+def of_day(at: Floats) -> Floats:
+    """Return the regressors [B, 5] of the day (UTC): mean, first and second harmonic."""
+    angle = 2.0 * np.pi / DAY * (at % DAY)
+    return np.stack(
+        [np.ones(len(at)), np.sin(angle), np.cos(angle), np.sin(2.0 * angle), np.cos(2.0 * angle)], 1
+    )
+
+
+def expect(state: State, at: Floats) -> Expectation:
+    """Return what is expected of blocks around a time."""
+    terms = of_day(at)
+    spreading = (state["covariance"] * terms[:, None, :]).sum(2)
+    of_week = week.unknown(state["week"], at)
+    unknown = UNKNOWN_SHARE * (spreading * terms).sum(1) + of_week
+    return Expectation(at, at_time(state, at), unknown, of_week, terms, spreading)
+
+
+def learn(
+    state: State, seen: Expectation, surprise: Floats, noise: Floats, wander: Floats, days: Floats
+) -> Floats:
+    """Move towards blocks that were a `surprise`, and return how far each term moved per logit of it [B, 5].
+
+    noise, wander [B]: variance of a block by itself, and of what lasts; days [B]: its length, 0 where unused.
+    """
+    use = days > 0.0
+    lasting = WANDER_SECONDS * wander + WEEKEND_SECONDS * seen.of_week
+    error = noise + 2.0 / BLOCK_SECONDS * lasting
+    gain = seen.spreading / (error + seen.of_day)[:, None] * use[:, None]
+    state["theta"] += gain * surprise[:, None]
+    state["covariance"] += days[:, None, None] * _DAILY - gain[:, :, None] * seen.spreading[:, None, :]
+    of_slot = week.WANDER_SHARE * wander + UNKNOWN_SHARE * state["covariance"][:, 0, 0]
+    week.learn(state["week"], seen.at, surprise, of_slot, use)
+    return gain
+
+
+def rebase(state: State, shift: Floats, variance: float) -> None:
+    """Move the level of every hour by `shift` [B], which is known up to a variance."""
+    state["theta"][:, 0] += shift
+    state["covariance"][:, 0, 0] += variance

@@ -1,0 +1,236 @@
+"""Troubles that open, get worse and close, as the alarms that say so.
+
+Several detectors that see one change make one trouble: the surest word is taken, and a stream with an open
+trouble opens no other. It only gets worse, or is over.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core.detectors import base, floor, level, plunge, shape, trend, troubles
+from monitor.core.detectors.measures import reference, rhythm, traffic
+from monitor.core.detectors.troubles import diagnosis
+from monitor.core.detectors.troubles.diagnosis import Case
+
+if TYPE_CHECKING:
+    from monitor.core.detectors.base import Action, Alarm, Floats, Kind, Severity, State
+    from monitor.core.detectors.measures.evidence import Trials
+    from monitor.core.detectors.sightings import Sightings
+    from monitor.core.detectors.troubles.diagnosis import Diagnosis
+
+DETECTORS = ("regime", floor.NAME, plunge.NAME, level.NAME, shape.NAME, trend.NAME, "fleet")
+SEVERITIES: dict[Kind, Severity] = {
+    "collapse": "critical",
+    "dead_draft": "critical",
+    "improvement": "info",
+    "regime_change": "info",
+}
+LEAST_SHIFT = 0.15
+LONG_AGO_SECONDS = 150.0
+GROWN = 1.1
+ANOTHER_SECONDS = 600.0
+PASSING_SECONDS = 900.0
+GROWING = tuple(troubles.CODE[kind] for kind in ("drop", "decay", "tail_drop"))
+LEAST_EXPLAINED = 0.03
+ADOPTED = "the improvement lasted and is the new baseline"
+
+
+def settle(plan: base.Plan, state: State, trials: Trials, seen: Sightings) -> list[Alarm]:
+    """Open, update and close troubles by what was seen and return the alarms; `state` is changed in place."""
+    trouble = state["trouble"]
+    kind = trouble["kind"]
+    news = np.maximum(np.maximum(seen.falls(), seen.rises()), seen.silent) >= 1.0
+    if kind.any():
+        grown = seen.full & (np.abs(trouble["shift"][:, 0]) > GROWN * np.abs(trouble["first_shift"][:, 0]))
+        settled = troubles.lasting(trouble, trouble["detector"] == DETECTORS.index(trend.NAME))
+        news |= (kind > 0) & (seen.over | grown | settled | (kind >= troubles.DEAD))
+    alarms: list[Alarm] = []
+    for row in np.flatnonzero(news).tolist():
+        case = Case(plan, state, trials, seen, row)
+        alarms += _go_on(case) if kind[row] else _begin(case)
+    return alarms
+
+
+def _go_on(case: Case) -> list[Alarm]:
+    """Close the open trouble or make it worse, if there is reason to."""
+    trouble, seen, row = case.state["trouble"], case.seen, case.row
+    kind = int(trouble["kind"][row])
+    awake = kind == troubles.SILENT and case.trials.proposed[row] > 0.0
+    if seen.over[row] or awake or (kind == troubles.DEAD and seen.alive[row] >= 1.0):
+        if seen.over[row]:
+            trend.passed(case.part("trend"), case.part("traffic"))
+        return [closed(case)]
+    fell = seen.plunge[row] >= 1.0
+    if fell and _another(case):
+        alarm = said(case, "close")
+        trouble["kind"][row] = 0
+        return [alarm, *_begin(case)]
+    one = trouble[row : row + 1]
+    if troubles.lasting(one, one["detector"] == DETECTORS.index(trend.NAME))[0]:
+        return [_adopt(case)]
+    if kind not in GROWING:
+        return []
+    lasting = trouble["buckets"][row] > 1.0 / troubles.FOLLOW
+    sunk = lasting and diagnosis.collapsed(
+        case, diagnosis.missing_after(case, float(trouble["shift"][row, 0]))
+    )
+    waiting = fell and _later(case) and diagnosis.further_now(case)
+    # what fell already swings: a moment of it is no collapse
+    fell = fell and diagnosis.collapsed(case, diagnosis.missing_lately(case))
+    return [_worsen(case)] if (fell or sunk) and not waiting else []
+
+
+def _another(case: Case) -> bool:
+    """Return whether a fall far and at once is no part of the open trouble: it has a date of its own."""
+    kind = int(case.state["trouble"]["kind"][case.row])
+    if kind == troubles.IMPROVEMENT:
+        return diagnosis.collapsed(case, diagnosis.missing_now(case))
+    return kind in GROWING and _later(case) and diagnosis.further_lately(case)
+
+
+def _later(case: Case) -> bool:
+    """Return whether a fall far and at once began well after the open trouble was seen."""
+    apart = case.state["plunge"]["since"][case.row] - case.state["trouble"]["opened_at"][case.row]
+    return bool(apart > ANOTHER_SECONDS)
+
+
+def _worsen(case: Case) -> Alarm:
+    """Make the open trouble a collapse, in which all positions and the level must come back."""
+    trouble, row = case.state["trouble"], case.row
+    far = float(diagnosis.now(case)[0] - trouble["origin"][row, 0])
+    trouble["kind"][row] = troubles.COLLAPSE
+    trouble["positions"][row] = diagnosis.EVERY_POSITION
+    trouble["channel"][row] = 0
+    trouble["origin"][row, 1] = trouble["origin"][row, 0]
+    trouble["shift"][row] = trouble["first_shift"][row] = min(
+        far, float(trouble["shift"][row, 0]), -LEAST_SHIFT
+    )
+    trouble["score"][row] = max(float(trouble["score"][row]), float(case.seen.falls()[row]))
+    for name in ("last", "scatter", "back", "buckets"):
+        trouble[name][row] = 0.0
+    trouble["weight"][row] = 1.0
+    level.restart(case.part("level"))
+    return said(case, "update")
+
+
+def _begin(case: Case) -> list[Alarm]:
+    """Open a trouble if a detector is over its limit."""
+    found = diagnosis.of(case)
+    return [] if found is None else [opened(case, found)]
+
+
+def opened(case: Case, found: Diagnosis) -> Alarm:
+    """Open the trouble that was `found` and return the alarm that says so."""
+    trouble, row, at = case.state["trouble"], case.row, float(case.trials.at[case.row])
+    origin = diagnosis.origin(case)
+    far = diagnosis.now(case) - origin
+    origin[0] = _unexplained_origin(case, found, origin)
+    shift = np.array([far[0] if math.isnan(found.shift) else found.shift, far[found.channel]])
+    sign = 1.0 if found.kind == "improvement" else -1.0
+    if found.channel == 0:
+        shift[:] = sign * max(sign * shift[0], LEAST_SHIFT)
+    elif found.kind == "tail_drop" or sign * shift[0] < LEAST_SHIFT:
+        shift[0] = 0.0  # the level did not move with it: only the contrast must come back
+    interval = max(at - float(case.trials.began_at[row]), 1.0)
+    since = min(found.since, at)
+    low, high = found.between or (since, since)
+    values = {
+        "kind": troubles.CODE[found.kind],
+        "opened_at": at,
+        "change_at": since,
+        "change_low": min(low, since) - interval,
+        "change_high": min(max(high, since) + interval, at),
+        "score": found.score,
+        "detector": DETECTORS.index(found.detector),
+        "positions": found.positions,
+        "channel": found.channel,
+        "origin": (origin[0], origin[found.channel]),
+        "shift": shift,
+        "first_shift": shift,
+        "rhythm": rhythm.at_time(case.part("trend")["rhythm"], case.trials.at[case.one])[0],
+        "last": 0.0,
+        "scatter": 0.0,
+        "back": 0.0,
+        "weight": 1.0 if math.isnan(found.shift) else troubles.EARLY_BUCKETS,
+        "buckets": 0.0,
+        "lasted": 0.0,
+        "after": trouble["recent"][row] if at - since > LONG_AGO_SECONDS else case.trials.sums[row],
+    }
+    for name, value in values.items():
+        trouble[name][row] = value
+    level.restart(case.part("level"))
+    return said(case, "open")
+
+
+def _unexplained_origin(case: Case, found: Diagnosis, origin: Floats) -> float:
+    """Return where the level stood, less what traffic explained of it in the hour before."""
+    if found.detector == trend.NAME:
+        return float(case.seen.trend_origin[case.row])
+    local, usual = case.part("level")["local"], case.part("traffic")["usual"]
+    return float(traffic.left(origin[:1], usual, local)[0])
+
+
+def closed(case: Case) -> Alarm:
+    """Close the open trouble and return the alarm that says so."""
+    alarm = said(case, "close")
+    _close(case)
+    return alarm
+
+
+def _close(case: Case) -> None:
+    """Forget the trouble, and what the detectors gathered while it was open."""
+    for name in ("kind", "last", "scatter", "back", "weight", "buckets", "lasted"):
+        case.state["trouble"][name][case.row] = 0
+    level.restart(case.part("level"))
+    shape.restart(case.part("shape"))
+    lasted = float(case.trials.at[case.row]) - float(case.state["trouble"]["change_at"][case.row])
+    plunge.restart(case.part("plunge"), passed=lasted < PASSING_SECONDS)
+    trend.restart(case.part("trend"))
+    floor.restart(case.part("floor"))
+
+
+def _adopt(case: Case) -> Alarm:
+    """Close an improvement that lasted and make what was seen since the baseline."""
+    alarm = replace(said(case, "close"), fact=ADOPTED)
+    trend.rebase(case.state["trend"], case.row)
+    reference.adopt(case.part("baseline"), case.part("trouble")["after"])
+    level.rebase(case.part("level"))
+    _close(case)
+    return alarm
+
+
+def said(case: Case, action: Action) -> Alarm:
+    """Return the alarm that says how the open trouble stands."""
+    trouble, row = case.state["trouble"], case.row
+    kind = troubles.KINDS[int(trouble["kind"][row]) - 1]
+    detector = DETECTORS[int(trouble["detector"][row])]
+    explained, unexplained = float(case.state["traffic"]["explained"][row]), float(trouble["shift"][row, 0])
+    if (
+        detector not in (level.NAME, trend.NAME)
+        or explained * unexplained <= 0.0
+        or abs(explained) < LEAST_EXPLAINED
+    ):
+        explained = 0.0
+    mask, drafted = int(trouble["positions"][row]), int(min(case.trials.drafted[row], base.POSITIONS))
+    return base.Alarm(
+        index=row,
+        kind=kind,
+        severity=SEVERITIES.get(kind, "warning"),
+        action=action,
+        change_point_at=float(trouble["change_at"][row]),
+        change_point_low=float(trouble["change_low"][row]),
+        change_point_high=float(trouble["change_high"][row]),
+        raised_at=float(case.trials.at[row]),
+        positions=tuple(j for j in range(drafted) if mask >> j & 1),
+        before=diagnosis.measured(case.state, case.state["baseline"]["local"][row], row),
+        after=diagnosis.measured(case.state, trouble["after"][row], row),
+        score=float(trouble["score"][row]),
+        detector=detector,
+        explained=explained,
+        unexplained=unexplained,
+    )

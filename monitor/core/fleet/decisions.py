@@ -1,0 +1,292 @@
+"""What is said of groups and replicas once they were compared: named, held back, or said once for all.
+
+A replica's alarm is held back while its group explains it. A fall of the level is explained where the
+comparison does not support it (`SUPPORTED` of its limit), a fall far and at once by most replicas plunging, a
+fall of late positions by most replicas having one. What is held back of many is said once, of the group; what
+is held back of one is said as soon as it is not explained any more, unless it is over by then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core import tables
+from monitor.core.detectors import base, floor, plunge, sightings, troubles
+from monitor.core.detectors.measures import reference
+from monitor.core.detectors.measures.evidence import Trials
+from monitor.core.detectors.troubles import alarms, diagnosis
+from monitor.core.detectors.troubles.diagnosis import Case, Diagnosis
+from monitor.core.fleet import odd
+
+if TYPE_CHECKING:
+    from monitor.core.detectors.base import Action, Alarm, Indices, Kind, Severity, State
+    from monitor.core.fleet import shared
+
+LEAST_REPLICAS = 3
+EXPLAINED = 0.5
+FEW = 0.25
+SUPPORTED = 0.6
+UNEXPLAINED_TURNS = 40.0
+HELD_KINDS = ("drop", "decay", "collapse")
+AT_ONCE = (plunge.NAME, floor.NAME)
+MANY, LEAST_HELD = 0.3, 2
+NOTHING, LEVEL, HELD, TAILS = 0.0, 1.0, 2.0, 3.0
+
+STREAM_FIELDS = [
+    ("rate", "f8", base.POSITIONS),
+    ("known", "f8", base.POSITIONS),
+    ("drafted", "f8"),
+    ("single", "f8"),
+    ("spread", "f8"),
+    ("troubled", "f8"),
+    ("plunging", "f8"),
+    ("tailing", "f8"),
+    ("held", "f8"),
+]
+GROUP_FIELDS = [
+    ("members", "f8"),
+    ("plunging", "f8"),
+    ("tailing", "f8"),
+    ("held", "f8"),
+    ("said", "f8"),
+    ("collapsed", "f8"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetAlarm:
+    """A change of what the replicas of `group` have in common; `rows` are their rows in the state.
+
+    `shift` is how far the common level moved, in logits (0 where it is said from the alarms of replicas);
+    before and after are means over the replicas; `positions` are those of a fall of late positions.
+    """
+
+    group: int
+    rows: tuple[int, ...]
+    kind: Kind
+    severity: Severity
+    action: Action
+    change_point_at: float
+    change_point_low: float
+    change_point_high: float
+    raised_at: float
+    shift: float
+    before: base.Level
+    after: base.Level
+    score: float
+    positions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """All that is needed to say something, and what was said: of the batch, of named rows, of groups.
+
+    `streams` and `groups` are the fleet's state, `everyone` is the detectors' of the same streams.
+    """
+
+    plan: base.Plan
+    streams: State
+    groups: State
+    everyone: State
+    kept: list[Alarm]
+    named: list[tuple[int, Alarm]]
+    common: list[FleetAlarm]
+
+    def judge(self, row: int, alarm: Alarm, shift: float) -> None:
+        """Say what the detectors raised about a stream, unless its group explains it."""
+        held = self.streams["held"]
+        if alarm.action == "open":
+            held[row] = self._explained(row, alarm.kind, alarm.detector, shift)
+            if held[row]:
+                self._of_many(row, alarm)
+        if not held[row] or alarm.action == "note":
+            self.kept.append(alarm)
+        elif alarm.action == "close":
+            held[row] = 0.0
+
+    def _explained(self, row: int, kind: Kind, detector: str, shift: float) -> bool:
+        """Return whether the trouble of one stream is what its whole group does: not seen to be its own."""
+        number = int(self.streams["group"][row])
+        if number < 0 or self.groups["members"][number] < LEAST_REPLICAS:
+            return False
+        if kind == "tail_drop":
+            return float(self.groups["tailing"][number]) > EXPLAINED
+        if kind not in HELD_KINDS or shift >= 0.0:
+            return False
+        if detector in AT_ONCE and self.groups["said"][number] == NOTHING:
+            return float(self.groups["plunging"][number]) > EXPLAINED
+        own = self.streams["odd"][row]
+        return float(own["score"]) < SUPPORTED and float(own["seen"]) >= odd.WARM_PERIODS
+
+    def _of_many(self, row: int, alarm: Alarm) -> None:
+        """Say once of the group what is held back of many replicas, from the alarm of the last of them.
+
+        Late positions are held back only where most replicas show it, so that the first alarm is enough.
+        """
+        number = int(self.streams["group"][row])
+        if self.groups["said"][number] != NOTHING:
+            return
+        members = np.flatnonzero(
+            (self.streams["group"] == number) & (self.streams["turn"] >= self.groups["turn"][number] - 1)
+        )
+        held = int((self.streams["held"][members] > 0.0).sum())
+        if alarm.kind == "tail_drop" or held >= max(LEAST_HELD, MANY * len(members)):
+            self.groups["collapsed"][number] = alarm.kind == "collapse"
+            self.groups["said"][number] = TAILS if alarm.kind == "tail_drop" else HELD
+            self.common.append(self._from_one(number, members, alarm))
+
+    def of_replica(self, row: int, at: float) -> None:
+        """Say of a replica, in the turn that ends at `at`, what is seen to be its own."""
+        streams, kind = self.streams, int(self.everyone["trouble"]["kind"][row])
+        score = float(streams["odd"]["score"][row])
+        if kind == 0:
+            if score >= 1.0 and streams["sums"][row, base.DRAFTS] > 0.0:
+                self._name(row, at)
+        elif streams["odd"]["named"][row] < 0.0:
+            self._go_on(row, at)
+        elif streams["held"][row] > 0.0 and self._its_own(row, troubles.KINDS[kind - 1]):
+            streams["held"][row], streams["troubled"][row] = 0.0, 1.0
+            case = self._case(row, at)
+            self.named.append((row, replace(alarms.said(case, "open"), index=row)))
+
+    def _its_own(self, row: int, kind: Kind) -> bool:
+        """Return whether a trouble that was held back is not explained any more."""
+        number = int(self.streams["group"][row])
+        if kind == "tail_drop":
+            few = self.groups["tailing"][number] <= FEW
+            self.streams["held"][row] += few
+            return bool(self.streams["held"][row] > UNEXPLAINED_TURNS)
+        detector = alarms.DETECTORS[int(self.everyone["trouble"]["detector"][row])]
+        if detector in AT_ONCE and self.groups["said"][number] == NOTHING:
+            return not self._explained(row, kind, detector, -1.0)
+        return float(self.streams["odd"]["score"][row]) >= 1.0
+
+    def _name(self, row: int, at: float) -> None:
+        """Open the trouble of a replica that fell below the others."""
+        streams, case = self.streams, self._case(row, at)
+        shift = min(odd.shift(streams["odd"], row), -alarms.LEAST_SHIFT)
+        lost = diagnosis.collapsed(case, diagnosis.missing_after(case, shift))
+        score, since = float(streams["odd"]["score"][row]), odd.since(streams["odd"], row)
+        found = Diagnosis("collapse" if lost else "drop", "fleet", score, since, shift=shift)
+        alarm = alarms.opened(case, found)
+        self.named.append((row, replace(alarm, index=row)))
+        odd.name(streams["odd"], row, shift)
+        streams["troubled"][row] = 1.0
+
+    def _go_on(self, row: int, at: float) -> None:
+        """Close the trouble of a replica that is level with the others again, and only then.
+
+        What showed against the others alone is too small to be seen to be over by the replica alone.
+        """
+        if odd.over(self.streams["odd"], row):
+            self.named.append((row, replace(alarms.closed(self._case(row, at)), index=row)))
+            self.streams["troubled"][row] = 0.0
+        else:
+            self.everyone["trouble"]["back"][row] = 0.0
+
+    def _case(self, row: int, at: float) -> Case:
+        """Return one stream with what it did in this turn, to say something of it."""
+        own = self.streams[row : row + 1]
+        sums, nothing = own["sums"].copy(), np.zeros(1)
+        drafts = sums[:, base.DRAFTS]
+        trials = Trials(
+            at=np.array([at]),
+            began_at=own["began_at"].copy(),
+            drafts=drafts,
+            accepted=sums[:, base.ACCEPTED],
+            proposed=drafts,
+            lump=np.zeros(1, bool),
+            sums=sums,
+            drafted=own["drafted"].copy(),
+            single=own["single"] > 0.0,
+        )
+        seen = sightings.of_intervals(nothing, nothing, nothing, nothing, nothing > 0.0)
+        return Case(self.plan, self.everyone[row : row + 1], trials, seen, 0)
+
+    def of_group(self, number: int, rows: Indices, at: float, news: shared.News) -> None:
+        """Say what the replicas `rows` of a group have in common, once while it lasts."""
+        group, said = self.groups[number], float(self.groups["said"][number])
+        open_ = bool(group["shared"]["open"] > 0.0)
+        action: Action | None = None
+        if open_ and said in (NOTHING, HELD):
+            self.groups["said"][number] = LEVEL
+            action = "open" if said == NOTHING else "update"
+        elif said == LEVEL and news == "grows":
+            action = "update"
+        elif self._over(number, news):
+            self.groups["said"][number] = NOTHING
+            action = "close"
+        if action is not None:
+            alarm = self._of_level(number, rows, at, action)
+            worst, collapsed = bool(group["collapsed"]), alarm.kind == "collapse"
+            if action != "update" or (collapsed and not worst):
+                self.common.append(alarm)
+            self.groups["collapsed"][number] = collapsed or (worst and action == "update")
+
+    def _over(self, number: int, news: shared.News) -> bool:
+        """Return whether what was said of a group is not so any more."""
+        group = self.groups[number]
+        if group["said"] == LEVEL or group["shared"]["open"] > 0.0:
+            return bool(group["said"] == LEVEL and news == "closes")
+        return bool(group["tailing" if group["said"] == TAILS else "held"] <= FEW)
+
+    def _of_level(self, number: int, rows: Indices, at: float, action: Action) -> FleetAlarm:
+        state, part = self.groups["shared"][number : number + 1], tables.keep(self.streams, rows)
+        shift, origin = float(state["shift"][0]), float(state["origin"][0])
+        before, after = (_mean_level(part, by) for by in (origin, origin + shift))
+        lost = before.mal - after.mal
+        collapsed = lost >= self.plan.collapse_ratio * before.mal
+        collapsed = collapsed or lost >= diagnosis.BENEFIT_LOST * (before.mal - 1.0)
+        change = min(float(state["change_at"][0]), at)
+        margin = float(self.groups["seconds"][number])
+        return FleetAlarm(
+            group=number,
+            rows=tuple(rows.tolist()),
+            kind="collapse" if collapsed else "drop",
+            severity="critical" if collapsed else "warning",
+            action=action,
+            change_point_at=change,
+            change_point_low=change - margin,
+            change_point_high=min(change + margin, at),
+            raised_at=at,
+            shift=shift,
+            before=before,
+            after=after,
+            score=float(state["score"][0]),
+        )
+
+    def _from_one(self, number: int, rows: Indices, alarm: Alarm) -> FleetAlarm:
+        """Return the alarm of one replica as that of all of them, with what they all did before and after."""
+        part = tables.keep(self.everyone, rows)
+        held = self.streams["held"][rows] > 0.0
+        return FleetAlarm(
+            group=number,
+            rows=tuple(rows.tolist()),
+            kind=alarm.kind,
+            severity=alarm.severity,
+            action="open",
+            change_point_at=alarm.change_point_at,
+            change_point_low=alarm.change_point_low,
+            change_point_high=alarm.change_point_high,
+            raised_at=alarm.raised_at,
+            shift=0.0,
+            before=diagnosis.measured(part, part["baseline"]["local"].sum(0), 0),
+            after=diagnosis.measured(part, part["trouble"]["after"][held].sum(0), 0),
+            score=alarm.score,
+            positions=alarm.positions if alarm.kind == "tail_drop" else (),
+        )
+
+
+def _mean_level(part: State, shift: float) -> base.Level:
+    """Return the mean over replicas of what their baselines promise, all shifted by as many logits."""
+    odds = part["rate"] / (1.0 - part["rate"]) * np.exp(shift)
+    rate = odds / (1.0 + odds)
+    drafted = (part["known"] > 0.0).sum(1).astype(np.float64)
+    mal = 1.0 + reference.expected_accepted(rate, drafted, np.zeros(len(part), bool))
+    weight = part["sums"][:, base.DRAFTS]
+    mean = float((mal * weight).sum() / weight.sum())
+    conditional = tuple(rate[:, : int(drafted.max())].mean(0).tolist())
+    return base.Level(mean, float(mal.min()), float(mal.max()), conditional, float(weight.sum()))

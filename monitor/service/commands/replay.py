@@ -1,0 +1,177 @@
+"""`specmon replay`: history through the very pipeline of the live service."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from monitor.service import commands
+from monitor.sources import LATEST
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from monitor.core.detectors.calibration import Excursions
+    from monitor.core.events import Event
+    from monitor.core.pages.scrapes import Scrape
+    from monitor.core.pipeline import Plan
+    from monitor.core.streams import State
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The source and the form of the output."""
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="a folder of pages, a JSONL or OpenMetrics file, - for standard input, the URL of a Prometheus",
+    )
+    queried = parser.add_argument_group("a URL: Prometheus, Thanos, Mimir or VictoriaMetrics")
+    queried.add_argument("--start", metavar="TIME", default="", help="RFC 3339 or unix seconds")
+    queried.add_argument("--end", metavar="TIME", default="", help="RFC 3339 or unix seconds (default: now)")
+    queried.add_argument(
+        "--step", metavar="DURATION", default="", help="from one look to the next (default: scrape.interval)"
+    )
+    queried.add_argument(
+        "--config",
+        metavar="FILE",
+        default="",
+        help="YAML file (environment: SPECMON_CONFIG), whose `prometheus` has selector, headers, token",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object a line: events, estimates, summaries"
+    )
+    parser.add_argument(
+        "--updates", action="store_true", help="with --json: an event also whenever it changes"
+    )
+    parser.add_argument(
+        "--every", metavar="DURATION", default="", help="with --json: an estimate of each stream this often"
+    )
+    parser.add_argument(
+        "--false-alarms-per-month",
+        type=float,
+        default=1.0,
+        metavar="N",
+        help="false alarms that you accept per replica and 30 days (default: 1)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what happened in the history, in time order, and a summary of each stream."""
+    from monitor import sources
+    from monitor.core import detectors, pipeline
+    from monitor.core.detectors import calibration
+    from monitor.service.commands import listing
+    from monitor.settings import quantities
+
+    if not 0 < arguments.false_alarms_per_month < math.inf:
+        raise commands.Unusable(
+            f"--false-alarms-per-month {arguments.false_alarms_per_month:g}: expected a number above 0"
+        )
+    try:
+        every = quantities.duration(arguments.every) if arguments.every else 0.0
+    except ValueError as error:
+        raise commands.Unusable(f"--every {arguments.every}: {error}") from error
+    plan = pipeline.Plan(detection=detectors.Plan(false_alarms_per_month=arguments.false_alarms_per_month))
+    output = (
+        listing.JsonLines(every=every, updates=arguments.updates)
+        if arguments.json
+        else listing.Text(sys.stdout)
+    )
+    progress = listing.progress(sys.stderr)
+    excursions = calibration.Excursions()
+    try:
+        state = replayed(plan, _batches(arguments, progress), output, excursions)
+    except sources.Unreadable as error:
+        raise commands.Unusable(str(error)) from error
+    output.end(plan, state, excursions)
+    for name, target in state.targets.items():
+        if target.dropped:
+            limit = plan.limits.streams_per_target
+            print(f"specmon: {name}: more than {limit} streams, the others were left out", file=sys.stderr)
+    return commands.FINE
+
+
+def _batches(
+    arguments: argparse.Namespace, progress: Callable[[float], None] | None
+) -> Iterator[list[Scrape]]:
+    if arguments.source.startswith(("http://", "https://")):
+        return _queried(arguments, progress)
+    if arguments.start or arguments.end or arguments.step:
+        raise commands.Unusable(f"--start, --end and --step: read with {arguments.source}, expected a URL")
+    from monitor.sources import files
+
+    return files.replay(arguments.source, progress)
+
+
+def _queried(
+    arguments: argparse.Namespace, progress: Callable[[float], None] | None
+) -> Iterator[list[Scrape]]:
+    from monitor import settings
+    from monitor.service import assembly
+    from monitor.settings import layers
+    from monitor.sources import prometheus
+
+    if not arguments.start:
+        raise commands.Unusable("--start: read nothing, expected the time to begin at, for a URL")
+    start = _time("--start", arguments.start)
+    end = _time("--end", arguments.end) if arguments.end else math.floor(time.time())
+    if not start < end:
+        raise commands.Unusable(f"--start {start:.0f} and --end {end:.0f}: expected the start to be earlier")
+    given: dict[str, str | list[str]] = {"prometheus.url": arguments.source}
+    if arguments.step:
+        given["scrape.interval"] = arguments.step
+    config = arguments.config or os.environ.get(layers.CONFIG_VARIABLE)
+    try:
+        effective = settings.load(given, os.environ, config)
+    except (settings.Unreadable, settings.Invalid) as error:
+        raise commands.Unusable(str(error)) from error
+    return prometheus.replay(assembly.queries_wanted(effective), start, end, progress)
+
+
+def _time(flag: str, text: str) -> float:
+    """Return unix seconds."""
+    try:
+        at = float(text)
+    except ValueError:
+        try:
+            told = datetime.fromisoformat(text)
+        except ValueError:
+            told = None
+        if told is None or len(text) < len("2026-01-01"):
+            expected = "expected a time such as 2026-11-29T12:00:00Z or unix seconds"
+            raise commands.Unusable(f"{flag}: read {text!r}, {expected}") from None
+        return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
+    if not 0 < at < LATEST:
+        raise commands.Unusable(f"{flag}: read {text!r}, expected seconds since 1970, not milliseconds")
+    return at
+
+
+def replayed(
+    plan: Plan, batches: Iterator[list[Scrape]], output: Output, excursions: Excursions | None = None
+) -> State:
+    """Return the state after all batches; `output` is told of each step, `excursions` see its scores."""
+    from monitor.core import pipeline
+
+    state = pipeline.begin(plan)
+    for batch in batches:
+        step = pipeline.step(plan, state, batch)
+        if excursions is not None:
+            for seen in step.observations:
+                excursions.see(seen.counts, seen.findings)
+        output.step(plan, state, batch[-1].at, step.events)
+    return state
+
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Output(Protocol):
+        """Where a replay's findings go."""
+
+        def step(self, plan: Plan, state: State, now: float, events: tuple[Event, ...]) -> None:
+            """Take the events of one step that ended at `now`."""

@@ -1,0 +1,191 @@
+"""Runs the service and its HTTP server until a signal, for `run` and `demo`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from aiohttp import web as http
+
+from monitor import notify, settings, store
+from monitor.service import assembly, commands, service
+from monitor.sources.discovery import running as discovering
+from monitor.web import app
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from monitor.core.pipeline import Plan
+    from monitor.settings import Settings
+    from monitor.sources.discovery import Provider
+    from monitor.sources.targets import Target
+
+log = logging.getLogger(__name__)
+
+LAST_ANSWERS_SECONDS = 2.0  # so long requests that are being answered may hold up the end
+
+READ_AT_START = (
+    "web",
+    "store",
+    "log",
+    "prometheus",
+    "shards",
+)  # sections of the settings that only a restart takes up
+
+
+async def serve(
+    effective: Settings,
+    plan: Plan,
+    targets: list[Target],
+    *,
+    reread: Callable[[], Settings] | None = None,
+    finders: Sequence[Provider] = (),
+    bucket: float = 60.0,
+    simulated: bool = False,
+) -> None:
+    """Run until SIGTERM or SIGINT. `reread` reads the settings again on SIGHUP; None where they are fixed."""
+    in_force = _InForce(effective, finders, {target.name for target in targets})
+    stop = _stop_on_signals()
+    with _opened(effective) as kept:
+        notifier = notify.Notifier(assembly.notifications(effective), kept.notices(), clock=time.time)
+        running = service.Service(
+            plan,
+            targets,
+            kept,
+            clock=time.time,
+            bucket=bucket,
+            config=lambda: settings.masked(in_force.settings),
+            simulated=simulated,
+            discovery=in_force.discovery,
+            notifier=notifier,
+            queried=assembly.query_reader(effective),
+            shard=assembly.shard(effective),
+        )
+        in_force.discovery.on_change(lambda: in_force.apply(running))
+        reload = None if reread is None else _reloader(running, in_force, reread)
+        options = app.Options(
+            external_url=effective.web.external_url,
+            route_prefix=effective.web.route_prefix or None,
+            reload=reload if effective.web.enable_reload else None,
+        )
+        async with _listening(app.application(running.snapshot, options), effective) as address:
+            watched = _watched(len(targets), effective, finders)
+            print(f"specmon watches {watched}. Report: {address}{options.prefix}/report", flush=True)
+            await running.run(stop)
+
+
+def _watched(count: int, effective: Settings, finders: Sequence[Provider]) -> str:
+    """Return what is watched, for people."""
+    found = [" and those that discovery finds"] if finders else []
+    found += [" and those that the query API has"] if effective.prometheus.url else []
+    return f"{count} target{'' if count == 1 else 's'}{''.join(found)}"
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    return stop
+
+
+@contextlib.contextmanager
+def _opened(effective: Settings) -> Iterator[store.Store]:
+    try:
+        kept = store.Store(effective.store.path, retention=effective.store.retention)
+    except store.UnusableError as error:
+        raise commands.Unusable(str(error)) from error
+    try:
+        yield kept
+    finally:
+        kept.close()
+
+
+class _InForce:
+    """The settings in force, and the discovery that they ask for."""
+
+    def __init__(self, effective: Settings, finders: Sequence[Provider], taken: set[str]) -> None:
+        self.settings = effective
+        self.discovery = discovering.Discovery(finders, taken, _most(effective))
+
+    def replace(self, new: Settings) -> None:
+        """Go on with these settings, those aside that are read at the start only, which the log names.
+
+        Raises MissingError, and changes nothing, where they cannot be met.
+        """
+        finders = assembly.providers(new)
+        waiting = _waiting(self.settings, new)
+        if waiting:
+            log.warning("a restart is needed to take these up", extra={"settings": ",".join(waiting)})
+        at_start = {section: getattr(self.settings, section) for section in READ_AT_START}
+        self.settings = new.model_copy(update=at_start)
+        self.discovery.replace(finders, {target.label for target in new.targets}, _most(new))
+
+    def apply(self, running: service.Service) -> None:
+        """Have the service watch the targets that are listed and those that are found."""
+        found = self.discovery.targets
+        running.replace(assembly.plan(self.settings, found), assembly.scrape_targets(self.settings, found))
+
+
+def _most(effective: Settings) -> int:
+    """Return how many targets may be found: each shard finds all of them and watches its share."""
+    return effective.discovery.max_targets * effective.shards.total
+
+
+def _waiting(old: Settings, new: Settings) -> list[str]:
+    """Return the settings that differ and are not taken up before a restart."""
+    return [
+        f"{section}.{field}"
+        for section in READ_AT_START
+        for field in type(getattr(new, section)).model_fields
+        if getattr(getattr(old, section), field) != getattr(getattr(new, section), field)
+    ]
+
+
+def _reloader(
+    running: service.Service, in_force: _InForce, reread: Callable[[], Settings]
+) -> Callable[[], Awaitable[str]]:
+    """Return what reads the settings again; SIGHUP does it from now on."""
+
+    async def reload() -> str:
+        try:
+            new = reread()
+            in_force.replace(new)
+            in_force.apply(running)
+            running.notify(assembly.notifications(in_force.settings))
+        except (settings.Invalid, settings.Unreadable, assembly.MissingError, ValueError) as error:
+            log.error("the old settings stay in force: %s", error)  # noqa: TRY400 - expected
+            running.note_reload(successful=False)
+            return str(error)
+        log.info("settings reloaded", extra={"targets": len(new.targets)})
+        running.note_reload(successful=True)
+        return ""
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(reload()))
+    return reload
+
+
+@contextlib.asynccontextmanager
+async def _listening(application: http.Application, effective: Settings) -> AsyncIterator[str]:
+    runner = http.AppRunner(
+        application, access_log=None, handle_signals=False, shutdown_timeout=LAST_ANSWERS_SECONDS
+    )
+    await runner.setup()
+    try:
+        for host, port in effective.web.sockets:
+            try:
+                await http.TCPSite(runner, host, port).start()
+            except OSError as error:
+                raise commands.Unusable(f"cannot listen on {host or ''}:{port}: {error.strerror}") from error
+        host, port = runner.addresses[0][:2]
+        shown = "127.0.0.1" if host in ("0.0.0.0", "::", "") else f"[{host}]" if ":" in host else host  # noqa: S104 - compared
+        yield f"http://{shown}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterator

@@ -1,0 +1,364 @@
+"""The running service: loops that scrape, step, save and serve, started and stopped together.
+
+Every loop is a named task of one group. An expected failure (a target that does not answer, a full disk)
+is a value or a counter; an unexpected one ends the group and the process with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor import notify, store
+from monitor.core import events, pipeline, streams
+from monitor.core.pages import engines
+from monitor.core.streams import checkpoint, history, presence
+from monitor.metrics import selfmetrics
+from monitor.service import snapshot
+from monitor.sources import http
+from monitor.sources.discovery import shards
+from monitor.sources.targets import ONCE, Beside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from monitor.core.events import Event
+    from monitor.core.pages.engines.base import Engine
+    from monitor.core.pages.scrapes import Scrape
+    from monitor.core.pipeline import Plan
+    from monitor.metrics.textformat import Family
+    from monitor.notify import Notifier
+    from monitor.notify.notifier import KeptNotices
+    from monitor.service.snapshot import Facts
+    from monitor.sources.discovery.running import Discovery
+    from monitor.sources.prometheus import Reader
+    from monitor.sources.targets import Target
+    from monitor.store import Store
+
+log = logging.getLogger(__name__)
+
+LONGEST_BATCH_SECONDS = 1.0
+BATCHES_PER_INTERVAL = 4.0
+ROWS_SAVED_PER_SECOND = 50.0
+
+
+class Service:
+    """Scrapes the targets, steps the pipeline, keeps the store, and makes the snapshots that pages show.
+
+    `clock` gives unix seconds. `interval` is the scrape interval and `bucket` the length of a history
+    bucket, both in seconds. `discovery` runs with the service; whoever made it calls `replace` on its news.
+    `queried` reads targets from a query API; a target that is scraped too is not taken from there.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts that a service is made of
+        self,
+        plan: Plan,
+        targets: Sequence[Target],
+        kept: Store,
+        *,
+        clock: Callable[[], float],
+        bucket: float = 60.0,
+        config: Callable[[], str] = str,
+        simulated: bool = False,
+        discovery: Discovery | None = None,
+        notifier: Notifier | None = None,
+        queried: Reader | None = None,
+        shard: shards.Shard | None = None,
+    ) -> None:
+        self._plan, self._store = plan, kept
+        self._clock, self._bucket = clock, bucket
+        self._discovery = discovery
+        self._queried, self._shard = queried, shard or shards.Shard()
+        self._scraped = {target.name: target.url for target in targets}
+        self._notifier = notifier or notify.Notifier(clock=clock)
+        self._pending: list[Scrape] = []
+        self._arrived = asyncio.Event()
+        self._unsaved: list[Event] = []
+        self._recorder = history.Recorder()
+        self._since, self._codes = np.zeros(0), np.zeros(0, np.int64)
+        self._running: set[str] = set()
+        self._reload = (True, clock())
+        self._state = self._restored()
+        self._scraper = http.Scraper(targets, self._deliver, clock)
+        self._engines: dict[str, str] = {}
+        self._failing: dict[str, str] = {}
+        self._facts = self._first_facts(config, simulated=simulated)
+
+    def snapshot(self) -> snapshot.Snapshot:
+        """Return a look at everything now."""
+        return snapshot.Snapshot(self._facts, self._clock())
+
+    def ready(self) -> tuple[bool, str]:
+        """Return whether all loops run, and which does not."""
+        wanted = {"scrape", "step", "save", "notify"} | ({"discovery"} if self._discovery else set())
+        wanted |= {"query"} if self._queried else set()
+        missing = wanted - self._running
+        return not missing, f"not running: {', '.join(sorted(missing))}" if missing else "all loops run"
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set, then save and return."""
+        self._notifier.reconcile(self._open_events())
+        with ThreadPoolExecutor(1, thread_name_prefix="store") as pool:
+            loops = {
+                "scrape": self._scraper.run(),
+                "step": self._steps(),
+                "save": self._saves(pool),
+                "notify": self._notifier.run(functools.partial(self._keep_notices, pool)),
+            }
+            if self._discovery is not None:
+                loops["discovery"] = self._discovery.run()
+            if self._queried is not None:
+                loops["query"] = self._queried.run(self._take, self._queried_until())
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._named(*each), name=each[0]) for each in loops.items()]
+                await stop.wait()
+                await self._scraper.stop()
+                for task in tasks:
+                    task.cancel()
+        self._step()
+        self._save(self._record(), self._notifier.changes())
+
+    def replace(self, plan: Plan, targets: Sequence[http.Target]) -> None:
+        """Go on with other targets and other settings of the detectors; the state stays.
+
+        Raises ValueError, and changes nothing, where two targets have one name.
+        """
+        for name in self._scraper.set_targets(targets):
+            self._engines.pop(name, None)
+            self._failing.pop(name, None)
+        self._plan = self._facts.plan = plan
+        self._scraped = {target.name: target.url for target in targets}
+        self._list()
+
+    def notify(self, plan: notify.Plan) -> None:
+        """Go on with other receivers of notifications; they are told what is open."""
+        self._notifier.replace(plan)
+        self._notifier.reconcile(self._open_events())
+
+    def note_reload(self, *, successful: bool) -> None:
+        """Remember how the last reload of the configuration went."""
+        self._reload = (successful, self._clock() if successful else self._reload[1])
+
+    def _first_facts(self, config: Callable[[], str], *, simulated: bool) -> Facts:
+        return snapshot.Facts(
+            plan=self._plan,
+            state=self._state,
+            store=self._store,
+            lock=threading.Lock(),
+            urls=self._scraped,
+            config=config,
+            ready=self.ready,
+            self_families=self._self_families,
+            state_since=self._since,
+            started_at=self._clock(),
+            simulated=simulated,
+        )
+
+    async def _named(self, name: str, loop: Awaitable[None]) -> None:
+        self._running.add(name)
+        try:
+            await loop
+        finally:
+            self._running.discard(name)
+
+    def _restored(self) -> streams.State:
+        blobs = self._store.load()
+        if not blobs:
+            return pipeline.begin(self._plan)
+        try:
+            return checkpoint.thaw(self._plan, blobs)
+        except checkpoint.UnusableError as error:
+            log.warning("beginning anew: %s", error)
+            return pipeline.begin(self._plan)
+
+    def _deliver(self, scrape: Scrape) -> None:
+        if scrape.body is not None and scrape.target not in self._engines:
+            schema = engines.recognise(scrape.body)
+            if schema is not None:
+                self._ask_beside(scrape.target, schema.engine)
+                if schema.engine.needs_beside:
+                    return  # the next look brings the pages that this one is read with
+        self._pending.append(scrape)
+        self._arrived.set()
+
+    def _take(self, batch: list[Scrape]) -> None:
+        """Step at once with what the query API had at one time, so that no hour of it is held in memory."""
+        self._list()
+        self._pending += [scrape for scrape in batch if scrape.target not in self._scraped]
+        self._step()
+
+    def _list(self) -> None:
+        """Note which targets there are; one that is scraped is not read from the query API."""
+        self._facts.urls = {**(self._queried.urls if self._queried else {}), **self._scraped}
+
+    def _queried_until(self) -> float:
+        """Return up to when the targets that are not scraped were read before the restart, NaN if never."""
+        read = [each.last_at for name, each in self._state.targets.items() if name not in self._scraped]
+        return max(read, default=math.nan)
+
+    async def _steps(self) -> None:
+        delay = min(LONGEST_BATCH_SECONDS, self._plan.limits.scrape_interval / BATCHES_PER_INTERVAL)
+        while True:
+            await self._arrived.wait()
+            await asyncio.sleep(delay)
+            self._step()
+
+    def _step(self) -> None:
+        self._arrived.clear()
+        batch, self._pending = self._pending, []
+        if not batch:
+            return
+        batch.sort(key=lambda scrape: scrape.at)
+        with self._facts.lock:
+            step = pipeline.step(self._plan, self._state, batch)
+            self._note_states()
+            self._note_events(step.events)
+        for name in sorted({scrape.target for scrape in batch}):
+            self._tell_failure(name)
+            schema = self._state.targets[name].memory.schema
+            if schema is not None:
+                self._ask_beside(name, schema.engine)
+        for observation in step.observations:
+            for row in observation.counts.rows[observation.counts.restarted]:
+                self._scraper.ask_again(self._state.identities[row].key.target)
+
+    def _tell_failure(self, name: str) -> None:
+        """Log once that a target has no good page, and why, and once that it has one again."""
+        failure = self._state.targets[name].failure
+        reason = failure.reason if failure is not None else ""
+        if reason == self._failing.get(name, ""):
+            return
+        if failure is not None:
+            log.warning("no good page", extra={"target": name, "reason": reason, "detail": failure.detail})
+            self._failing[name] = reason
+        else:
+            log.info("a good page again", extra={"target": name})
+            del self._failing[name]
+
+    def _ask_beside(self, name: str, engine: Engine) -> None:
+        """Have the engine's other pages read too, once it is known which engine it is."""
+        if self._engines.get(name) != engine.name:
+            self._engines[name] = engine.name
+            always = [Beside(path, 0.0) for path in engine.beside]
+            self._scraper.set_beside(name, [*always, *(Beside(path, ONCE) for path in engine.identity)])
+
+    def _note_states(self) -> None:
+        """Remember since when each stream is in its state."""
+        now = self._clock()
+        codes = streams.states(self._state, np.full(len(self._state.identities), now), self._plan.limits)
+        grown = len(codes) - len(self._codes)
+        before = np.concatenate((self._codes, np.full(grown, -1)))
+        self._since = np.where(codes != before, now, np.concatenate((self._since, np.full(grown, now))))
+        self._codes = codes
+        self._facts.state_since = self._since
+
+    def _note_events(self, found: Sequence[Event]) -> None:
+        self._unsaved += found
+        for event in found:
+            log.info("event", extra=_in_short(event))
+            self._notifier.offer(events.as_json(event), self._labels(event))
+
+    def _open_events(self) -> list[tuple[dict[str, object], dict[str, str]]]:
+        found = [
+            identity.event
+            for identity in self._state.identities
+            if identity.event is not None and not self._state.targets[identity.key.target].left
+        ]
+        shared = self._state.groups.open.values()
+        return [(events.as_json(event), self._labels(event)) for event in (*found, *shared)]
+
+    def _labels(self, event: Event) -> dict[str, str]:
+        declared = self._plan.declared.get(event.key.target) if event.key else None
+        return dict(declared.labels) if declared else {}
+
+    def _attend(self) -> None:
+        """Once all targets are known: close the events of those that left, forget those that stay away."""
+        if self._discovery is not None and not self._discovery.complete():
+            return
+        if self._queried is not None and not self._queried.complete:
+            return
+        now, limits = self._clock(), self._plan.limits
+        with self._facts.lock:
+            self._note_events(presence.attend(self._state, limits, self._facts.urls, now))
+            self._note_states()
+            kept = presence.forget(self._state, limits, now)
+            if kept is not None:
+                self._since, self._codes = self._since[kept], self._codes[kept]
+                self._facts.state_since = self._since
+                self._recorder.keep(kept)
+
+    async def _saves(self, pool: ThreadPoolExecutor) -> None:
+        """Save events within a second, state and history each bucket (less often for many streams)."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            await asyncio.sleep(min(1.0, self._bucket))
+            now = loop.time()  # not the wall clock: set back by days it would stop the saving for days
+            if now >= due:
+                self._attend()
+            if not self._unsaved and now < due:
+                continue
+            buckets = self._record() if now >= due else []
+            if now >= due:
+                due = now + max(self._bucket, len(self._state.identities) / ROWS_SAVED_PER_SECOND)
+            notices = self._notifier.changes()
+            saved = await loop.run_in_executor(pool, self._save, buckets, notices)
+            # What cannot be saved is told all the same: a full disk must not keep an alarm back.
+            self._notifier.release(() if saved else notices)
+
+    async def _keep_notices(self, pool: ThreadPoolExecutor, notices: KeptNotices) -> bool:
+        return await asyncio.get_running_loop().run_in_executor(pool, self._store.keep_notices, notices)
+
+    def _record(self) -> list[history.Bucket]:
+        with self._facts.lock:
+            self._note_states()
+            return self._recorder.take(self._state, self._codes, streams.STATES, self._clock())
+
+    def _save(self, buckets: Sequence[history.Bucket], notices: KeptNotices) -> bool:
+        with self._facts.lock:  # the events are those of the very state that is saved with them
+            found, self._unsaved = self._unsaved, []
+            blobs = checkpoint.freeze(self._state)
+        try:
+            self._store.save(blobs, [events.as_json(event) for event in found], buckets, notices)
+        except store.UnwritableError as error:
+            log.error("the store cannot be written, will be tried again: %s", error)  # noqa: TRY400 - expected
+            with self._facts.lock:
+                self._unsaved = [*found, *self._unsaved]
+            return False
+        return True
+
+    def _self_families(self) -> Iterable[Family]:
+        yield from self._store.families()
+        yield from self._notifier.families()
+        successful, at = self._reload
+        if self._discovery is not None:
+            yield from self._discovery.families()
+        if self._queried is not None:
+            yield from self._queried.families()
+        yield from self._shard.families()
+        yield from selfmetrics.reload_families(successful=successful, succeeded_at=at)
+
+
+def _in_short(event: Event) -> dict[str, object]:
+    """Return what a line of the log says of an event; the whole of it is on its page."""
+    levels = {"mal_before": event.before.mal, "mal_after": event.after.mal}
+    return {
+        "kind": event.kind,
+        "severity": event.severity,
+        "status": event.status,
+        "stream": event.stream or event.model_name,
+        "changed_at": round(event.change_point_at, 3),
+        **{key: round(value, 3) for key, value in levels.items() if math.isfinite(value)},
+        "event": event.id,
+    }
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable

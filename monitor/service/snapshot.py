@@ -1,0 +1,364 @@
+"""One look at the running service, for the pages and for `/metrics`.
+
+Made in a moment on the event loop; what costs time (the estimates of all streams) is made when it is asked
+for, on the reader's own thread, and kept for the rest of the request. The pipeline's state is only read
+while `Facts.lock` is held, which a step also holds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import monitor
+from monitor import metrics
+from monitor.core import events, streams
+from monitor.core.counts import estimates, windows
+from monitor.core.streams import history, summaries
+from monitor.settings import quantities
+from monitor.sources import targets
+from monitor.web import view
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from monitor.core.pages import scrapes
+    from monitor.core.pipeline import Plan
+    from monitor.core.streams import State
+    from monitor.metrics.textformat import Family
+    from monitor.store import Store
+
+ENOUGH_DRAFTS = 200
+FIRST_EXPORTED = 1  # of the plan's windows: what happened in a shorter one, rate() over the counters tells
+DIRECTIONS = {"improvement": "up", "regime_change": "none", "speculation_off": "none"}
+SEVERITIES = ("critical", "warning", "info")
+
+
+@dataclass(slots=True)
+class Facts:
+    """What a snapshot is made from: the service's parts, and the lock that guards the state."""
+
+    plan: Plan
+    state: State
+    store: Store
+    lock: threading.Lock
+    urls: Mapping[str, str]
+    config: Callable[[], str]
+    ready: Callable[[], tuple[bool, str]]
+    self_families: Callable[[], Iterable[Family]]
+    state_since: npt.NDArray[np.float64]
+    started_at: float
+    revision: str = ""
+    simulated: bool = False
+
+
+class Snapshot:
+    """Implements `web.view.View` over `Facts` at one time."""
+
+    def __init__(self, facts: Facts, now: float) -> None:
+        self._facts = facts
+        self.now = now
+        self.version = monitor.__version__
+        self.revision = facts.revision
+        self.started_at = facts.started_at
+        self.simulated = facts.simulated
+
+    def streams(self) -> Sequence[view.StreamView]:
+        """The streams of the listed targets; one of a target that is gone keeps its own page for a while."""
+        return [stream for stream in self._streams if stream.target in self._facts.urls]
+
+    def stream(self, stream_id: str) -> view.StreamView | None:
+        """One stream by its id, or by its labels joined by `~`: rules and dashboards cannot make an id."""
+        return next(
+            (
+                stream
+                for stream in self._streams
+                if stream_id in (stream.id, f"{stream.target}~{stream.model_name}~{stream.replica}")
+            ),
+            None,
+        )
+
+    def events(
+        self,
+        *,
+        stream: str | None = None,
+        status: str | None = None,
+        kind: str | None = None,
+        since: float | None = None,
+        limit: int = 100,
+    ) -> Sequence[Mapping[str, object]]:
+        """Events, newest first; `since` keeps what was raised at or after it and whatever is still open."""
+        return self._facts.store.events(stream=stream, status=status, kind=kind, since=since, limit=limit)
+
+    def event(self, event_id: str) -> Mapping[str, object] | None:
+        """One event by its id."""
+        return self._facts.store.event(event_id)
+
+    def history(self, stream_id: str, start: float, end: float) -> Sequence[view.Bucket]:
+        """The buckets of a stream between two times, oldest first."""
+        kept = self._facts.store.history(stream_id, start, end)
+        made = estimates.from_sums(history.as_sums(kept))
+        return [_bucket(bucket, made, row) for row, bucket in enumerate(kept)]
+
+    def targets(self) -> Sequence[view.TargetView]:
+        """All scrape targets, those that were never scraped too."""
+        facts = self._facts
+        with facts.lock:
+            return [_target(facts, name) for name in facts.urls]
+
+    def config(self) -> str:
+        """The effective settings as YAML, secrets masked."""
+        return self._facts.config()
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether all loops run."""
+        return self._facts.ready()
+
+    def families(self, target: str | None = None) -> Iterable[Family]:
+        """The metric families, of one target if asked."""
+        facts = self._facts
+        with facts.lock:
+            names = [name for name in facts.state.targets if name in facts.urls and target in (None, name)]
+            rows = sorted(row for name in names for row in facts.state.targets[name].rows)
+            table = _stream_table(facts, self.now, np.array(rows, np.intp))
+            looked = [_target_row(facts, name) for name in names]
+        yield from metrics.stream_families(table)
+        yield from metrics.target_families(looked)
+        if target is None:
+            yield from facts.self_families()
+
+    @cached_property
+    def _streams(self) -> list[view.StreamView]:
+        facts = self._facts
+        with facts.lock:
+            over = [
+                summaries.over_window(facts.plan, facts.state, window, self.now)
+                for window in range(len(facts.plan.windows))
+            ]
+            return [
+                _stream(facts, row, [records[row] for records in over])
+                for row in range(len(facts.state.identities))
+            ]
+
+
+def _stream(facts: Facts, row: int, records: Sequence[summaries.Record]) -> view.StreamView:
+    """Return the view of one stream: over the shortest window that holds enough drafts to say something."""
+    identity, status = facts.state.identities[row], facts.state.status[row]
+    target = facts.state.targets[identity.key.target]
+    record = next((each for each in records if _drafts(each) >= ENOUGH_DRAFTS), records[-1])
+    open_event = events.as_json(identity.event) if identity.event else None
+    since = facts.state_since[row] if row < len(facts.state_since) else math.nan
+    return view.StreamView(
+        id=identity.id,
+        target=identity.key.target,
+        model_name=identity.key.model_name,
+        replica=identity.key.replica,
+        state=record["state"],  # type: ignore[arg-type]
+        estimate=record,
+        state_reason=target.failure.detail
+        if record["state"] in ("stale", "unsupported") and target.failure
+        else "",
+        state_since=events.number(since),
+        engine=identity.engine,
+        engine_version=identity.engine_version,
+        draft_model=identity.config.get("draft_model", ""),
+        method=identity.config.get("method", ""),
+        num_speculative_tokens=identity.num_speculative_tokens,
+        regime=str(identity.regimes),
+        baseline_mal=events.number(status["baseline_mal"]),
+        baseline_conditional=_baseline_conditional(status),
+        score_down=events.number(status["score_down"]),
+        score_up=events.number(status["score_up"]),
+        last_good_at=events.number(status["last_at"]),
+        open_event=open_event,
+        benefit_lost_ratio=events.number(identity.event.cost.benefit_lost_ratio) if identity.event else None,
+    )
+
+
+def _baseline_conditional(status: np.void) -> tuple[float | None, ...]:
+    """Return the baseline of each position that has one; the last stands for all later positions."""
+    values = [events.number(value) for value in status["baseline_conditional"]]
+    return tuple(
+        values[: max((index + 1 for index, value in enumerate(values) if value is not None), default=0)]
+    )
+
+
+def _drafts(record: summaries.Record) -> float:
+    drafts = record["drafts"]
+    return float(drafts) if isinstance(drafts, int | float) else 0.0
+
+
+def _target(facts: Facts, name: str) -> view.TargetView:
+    target = facts.state.targets.get(name)
+    url = targets.shown(facts.urls[name]) if name in facts.urls else ""
+    if target is None:
+        return view.TargetView(name, url, up=False)
+    schema = target.memory.schema
+    reason = target.failure.reason if target.failure else ""
+    detail = target.failure.detail if target.failure else ""
+    return view.TargetView(
+        name=name,
+        url=url,
+        up=target.failure is None,
+        engine=schema.engine.name if schema else "",
+        last_scrape_at=events.number(target.last_at),
+        last_success_at=events.number(target.good_at),
+        duration=events.number(target.duration),
+        error_reason=reason,
+        error_detail=detail,
+        failures=dict(target.failures),
+        unrecognised=detail if reason in ("unrecognised", "unsupported") else "",
+        streams=[facts.state.identities[row].id for row in sorted(target.rows)],
+    )
+
+
+def _target_row(facts: Facts, name: str) -> metrics.TargetRow:
+    target = facts.state.targets[name]
+    return metrics.TargetRow(
+        name=name,
+        up=target.failure is None and target.scrapes > 0,
+        duration=target.duration,
+        last_success_at=target.good_at,
+        scrapes=target.scrapes,
+        failures=dict(target.failures),
+        dropped=target.dropped,
+    )
+
+
+def _stream_table(facts: Facts, now: float, rows: npt.NDArray[np.intp]) -> metrics.StreamTable:
+    state = facts.state
+    at = np.full(len(rows), now)
+    sums = state.sums[rows]
+    status = state.status[rows]
+    total = windows.total(sums)
+    counters = np.where(total.known, total.vectors[:, windows.COUNTERS], np.nan)
+    identities = [state.identities[row] for row in rows]
+    blocks = [_labels(identity.key) for identity in identities]
+    drafts, draft_tokens, accepted_tokens = counters[:, 0], counters[:, 1], counters[:, 2]
+    return metrics.StreamTable(
+        labels=blocks,
+        info=[_info(identity, block) for identity, block in zip(identities, blocks, strict=True)],
+        state_names=streams.STATES,
+        state=streams.states(state, np.full(len(state.identities), now), facts.plan.limits)[rows],
+        drafts=drafts,
+        draft_tokens=draft_tokens,
+        accepted_tokens=accepted_tokens,
+        position_accepted_tokens=estimates.from_sums(total).accepted,
+        window=quantities.duration_text(facts.plan.windows[1]),
+        windows=[
+            _window(quantities.duration_text(length), windows.over(sums, window, length, at), facts)
+            for window, length in enumerate(facts.plan.windows)
+            if window >= FIRST_EXPORTED
+        ],
+        baseline_mal=status["baseline_mal"],
+        score_down=status["score_down"],
+        score_up=status["score_up"],
+        last_change_at=np.array([identity.last_change_at for identity in identities], float),
+        benefit_lost_ratio=np.array(
+            [i.event.cost.benefit_lost_ratio if i.event else math.nan for i in identities], float
+        ),
+        active=_active(identities),
+        causes=_causes(identities),
+        changes=_changes(identities),
+        violations=_violations(state, rows),
+    )
+
+
+def _window(name: str, sums: windows.Sums, facts: Facts) -> metrics.WindowTable:
+    made = estimates.from_sums(sums)
+    plain = facts.plan.plain_step_seconds
+    return metrics.WindowTable(
+        name=name,
+        drafts=made.drafts,
+        mal=made.mal,
+        mal_low=made.mal_low,
+        mal_high=made.mal_high,
+        marginal=made.marginal,
+        conditional=made.conditional,
+        draft_token_acceptance_ratio=made.draft_token_acceptance_ratio,
+        alpha=made.alpha,
+        coverage=made.coverage,
+        tokens_per_step=made.tokens_per_step,
+        step_seconds=made.step_seconds,
+        implied_tpot_seconds=made.implied_tpot_seconds,
+        observed_tpot_seconds=made.observed_tpot_seconds,
+        speedup=plain / made.implied_tpot_seconds,
+    )
+
+
+def _labels(key: scrapes.StreamKey) -> str:
+    return metrics.stream_labels(key.target, key.model_name, key.replica)
+
+
+def _info(identity: streams.Identity, block: str) -> str:
+    return metrics.info_labels(
+        block,
+        engine=identity.engine,
+        engine_version=identity.engine_version,
+        draft_model=identity.config.get("draft_model", ""),
+        method=identity.config.get("method", ""),
+        num_speculative_tokens=identity.num_speculative_tokens,
+        regime=str(identity.regimes),
+    )
+
+
+def _active(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
+    """Return 1 per stream and (kind, severity) of its open event, NaN elsewhere."""
+    active: dict[tuple[str, str], npt.NDArray[np.float64]] = {}
+    for index, identity in enumerate(identities):
+        if identity.event is not None:
+            key = (identity.event.kind, identity.event.severity)
+            active.setdefault(key, np.full(len(identities), np.nan))[index] = 1.0
+    return active
+
+
+def _causes(identities: Sequence[streams.Identity]) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the weight of each cause of a stream's open event, NaN elsewhere."""
+    causes: dict[str, npt.NDArray[np.float64]] = {}
+    for index, identity in enumerate(identities):
+        for each in identity.event.causes if identity.event is not None else ():
+            causes.setdefault(each.cause, np.full(len(identities), np.nan))[index] = each.weight
+    return causes
+
+
+def _changes(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
+    changes = {
+        (kind, DIRECTIONS.get(kind, "down")): np.zeros(len(identities))
+        for kind in view.EVENT_KINDS
+        if kind != "data_quality"
+    }
+    for index, identity in enumerate(identities):
+        for key, times in identity.change_counts.items():
+            changes.setdefault(key, np.zeros(len(identities)))[index] = times
+    return changes
+
+
+def _violations(state: State, rows: npt.NDArray[np.intp]) -> dict[str, npt.NDArray[np.float64]]:
+    found = {check: np.zeros(len(rows)) for check in streams.CHECKS}
+    for index, row in enumerate(rows):
+        for check, times in summaries.violations(state, int(row)).items():
+            found[check][index] = times
+    return found
+
+
+def _bucket(kept: history.Bucket, made: estimates.Estimates, row: int) -> view.Bucket:
+    return view.Bucket(
+        at=kept.at,
+        seconds=kept.seconds,
+        drafts=events.number(kept.drafts),
+        accepted_tokens=events.number(kept.accepted_tokens),
+        mal=events.number(made.mal[row]),
+        mal_low=events.number(made.mal_low[row]),
+        mal_high=events.number(made.mal_high[row]),
+        baseline_mal=events.number(kept.baseline_mal),
+        tokens_per_step=events.number(made.tokens_per_step[row]),
+        step_seconds=events.number(made.step_seconds[row]),
+        state=kept.state,
+    )

@@ -1,0 +1,273 @@
+"""Keeps state, events and history in one SQLite file, so that a restart goes on where the last save stood.
+
+Everything of a save is one transaction: whatever ends the process, the file holds a whole save or the one
+before it. One process holds the file; a second one is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import sqlite3
+import threading
+import time
+from array import array
+from typing import TYPE_CHECKING
+
+from monitor.core.streams.history import Bucket
+from monitor.metrics import textformat
+from monitor.store import sqlite_file
+from monitor.store.sqlite_file import UnusableError, UnwritableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from monitor.metrics.textformat import Family
+
+__all__ = ["Store", "UnusableError", "UnwritableError"]
+
+log = logging.getLogger(__name__)
+
+FINE_SECONDS = 86_400.0  # so long history stays as it was written
+COARSE_SECONDS = 900.0  # then buckets of this length are made of it
+UPKEEP_SECONDS = 900.0
+
+_COUNTS = (
+    "drafts",
+    "draft_tokens",
+    "accepted_tokens",
+    "decode_outputs",
+    "decode_seconds",
+    "generation_tokens",
+    "first_tokens",
+)
+_COLUMNS = ("at", "seconds", *_COUNTS, "accepted", "baseline_mal", "state")
+_SUMS = ", ".join(f"sum({name})" for name in _COUNTS)
+_UPSERT_EVENT = """
+    INSERT INTO events (id, stream, scope, kind, status, raised_at, closed_at, record)
+    VALUES (:id, :stream, :scope, :kind, :status, :raised_at, :closed_at, :record)
+    ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, status = excluded.status,
+        closed_at = excluded.closed_at, record = excluded.record
+"""
+_INSERT_HISTORY = f"""
+    INSERT OR REPLACE INTO history (stream, {", ".join(_COLUMNS)})
+    VALUES ({", ".join("?" * (len(_COLUMNS) + 1))})
+"""  # noqa: S608 - only names from above
+_UPSERT_NOTICE = """
+    INSERT INTO notices (receiver, key, record) VALUES (?, ?, ?)
+    ON CONFLICT (receiver, key) DO UPDATE SET record = excluded.record
+"""
+_STREAM_ROW = "(SELECT row FROM streams WHERE id = ?)"
+_COARSER = f"""
+    SELECT stream, min(at), sum(seconds), {_SUMS}, positions(accepted),
+        latest(at, baseline_mal), latest(at, state)
+    FROM history WHERE at < ? AND seconds < ? GROUP BY stream, CAST(at / {COARSE_SECONDS} AS INTEGER)
+"""  # noqa: S608 - only names from above
+
+
+class Store:
+    """The open file at `path`, in memory where `path` is empty. Safe to use from several threads.
+
+    `retention` is in seconds and holds for history and closed events; `clock` gives unix seconds. Raises
+    UnusableError where the file is none of ours, of a newer version, or held by another process; a damaged
+    one is moved aside, said in the log, and a new one begun.
+    """
+
+    def __init__(
+        self, path: str = "", *, retention: float = 30 * 86_400.0, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._path = path
+        self._retention = retention
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._connection = sqlite_file.opened(path, clock)
+        self._connection.create_aggregate("positions", 1, sqlite_file.Positions)  # type: ignore[arg-type]
+        self._connection.create_aggregate("latest", 2, sqlite_file.Latest)  # type: ignore[arg-type]
+        self._streams = dict(self._connection.execute("SELECT id, row FROM streams"))
+        self._upkeep_at = 0.0
+        self._saves = 0
+        self._failures = 0
+        self._saved_at = float("nan")
+        self._save_seconds = float("nan")
+
+    def load(self) -> dict[str, bytes]:
+        """Return the state of the last save by name; empty where nothing was saved."""
+        with self._lock:
+            return dict(self._connection.execute("SELECT name, value FROM state"))
+
+    def save(
+        self,
+        state: Mapping[str, bytes],
+        events: Sequence[Mapping[str, object]] = (),
+        buckets: Sequence[Bucket] = (),
+        notices: Sequence[tuple[str, str, str | None]] = (),
+    ) -> None:
+        """Replace the state, add or update the events, add the buckets: all of it or, on an error, nothing.
+
+        An event is as `events.as_json` makes it, a notice is (receiver, key, record), None to drop it. Raises
+        UnwritableError, after which it can be tried again.
+        """
+        begun = time.perf_counter()
+        try:
+            with self._transaction() as connection:
+                connection.execute("DELETE FROM state")
+                connection.executemany("INSERT INTO state (name, value) VALUES (?, ?)", state.items())
+                connection.executemany(_UPSERT_EVENT, map(_event_row, events))
+                self._add_history(connection, buckets)
+                _put_notices(connection, notices)
+                self._keep_up(connection)
+        except sqlite3.Error as error:
+            self._failures += 1
+            self._streams = {}  # what was added to it has been taken back
+            raise UnwritableError(f"{self._path or 'the store in memory'}: {error}") from error
+        self._saves += 1
+        self._saved_at = self._clock()
+        self._save_seconds = time.perf_counter() - begun
+
+    def notices(self) -> list[tuple[str, str, str]]:
+        """Return what is kept of notifications as (receiver, key, record), oldest first."""
+        with self._lock:
+            query = "SELECT receiver, key, record FROM notices ORDER BY number"
+            return list(self._connection.execute(query))
+
+    def keep_notices(self, notices: Sequence[tuple[str, str, str | None]]) -> bool:
+        """Add, replace or drop notices and return whether that could be written."""
+        try:
+            with self._transaction() as connection:
+                _put_notices(connection, notices)
+        except sqlite3.Error:
+            self._failures += 1
+            return False
+        return True
+
+    def events(
+        self,
+        *,
+        stream: str | None = None,
+        status: str | None = None,
+        kind: str | None = None,
+        since: float | None = None,
+        limit: int = 100,
+    ) -> list[Mapping[str, object]]:
+        """Return events, newest first; those of the fleet belong to each of their streams.
+
+        `since` (unix seconds) keeps what was raised at or after it and whatever is still open.
+        """
+        conditions: list[str] = []
+        values: list[object] = []
+        if stream is not None:
+            conditions.append(
+                "(stream = ? OR scope = 'fleet' AND EXISTS"
+                " (SELECT 1 FROM json_each(record, '$.streams') WHERE json_each.value = ?))"
+            )
+            values += [stream, stream]
+        for column, wanted in (("status", status), ("kind", kind)):
+            if wanted is not None:
+                conditions.append(f"{column} = ?")
+                values.append(wanted)
+        if since is not None:
+            conditions.append("(raised_at >= ? OR status = 'open')")
+            values.append(since)
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        query = f"SELECT record FROM events {where} ORDER BY raised_at DESC, id LIMIT ?"  # noqa: S608 - ours
+        with self._lock:
+            rows = self._connection.execute(query, (*values, limit)).fetchall()
+        return [json.loads(record) for (record,) in rows]
+
+    def event(self, event_id: str) -> Mapping[str, object] | None:
+        """Return one event by its id, None where there is none."""
+        with self._lock:
+            query = "SELECT record FROM events WHERE id = ?"
+            row = self._connection.execute(query, (event_id,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def history(self, stream: str, start: float, end: float) -> list[Bucket]:
+        """Return the buckets of a stream that begin between two times (unix seconds), oldest first."""
+        query = (
+            f"SELECT {', '.join(_COLUMNS)} FROM history"  # noqa: S608 - only names from above
+            f" WHERE stream = {_STREAM_ROW} AND at >= ? AND at < ? ORDER BY at"
+        )
+        with self._lock:
+            rows = self._connection.execute(query, (stream, start, end)).fetchall()
+        return [_bucket(stream, dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+
+    def families(self) -> Iterator[Family]:
+        """Return what the store says of itself: writes, failures, the time of the last write, its size."""
+        single = textformat.single
+        yield single("specmon_store_writes", "counter", "Saves of state, events and history.", self._saves)
+        yield single("specmon_store_write_failures", "counter", "Saves that failed.", self._failures)
+        help_text = "Unix time of the last save that succeeded."
+        yield single("specmon_store_last_write_timestamp_seconds", "gauge", help_text, self._saved_at)
+        help_text = "Time that the last save took."
+        yield single("specmon_store_last_write_duration_seconds", "gauge", help_text, self._save_seconds)
+        help_text = "Size of the store's file with its write-ahead log; absent where it is in memory."
+        yield single("specmon_store_size_bytes", "gauge", help_text, sqlite_file.size(self._path))
+
+    def close(self) -> None:
+        """Let go of the file. A store that is not closed loses nothing."""
+        with self._lock:
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _add_history(self, connection: sqlite3.Connection, buckets: Sequence[Bucket]) -> None:
+        names = sorted({bucket.stream for bucket in buckets} - self._streams.keys())
+        if names:
+            unknown = ((name,) for name in names)
+            connection.executemany("INSERT OR IGNORE INTO streams (id) VALUES (?)", unknown)
+            self._streams = dict(connection.execute("SELECT id, row FROM streams"))
+        rows = ((self._streams[bucket.stream], *_history_row(bucket)) for bucket in buckets)
+        connection.executemany(_INSERT_HISTORY, rows)
+
+    def _keep_up(self, connection: sqlite3.Connection) -> None:
+        """Make old history coarser and drop what is past its retention; now and then is enough."""
+        now = self._clock()
+        if now < self._upkeep_at:
+            return
+        self._upkeep_at = now + UPKEEP_SECONDS
+        edge = (now - FINE_SECONDS) // COARSE_SECONDS * COARSE_SECONDS
+        limits = (edge, COARSE_SECONDS)
+        merged = connection.execute(_COARSER, limits).fetchall()
+        connection.execute("DELETE FROM history WHERE at < ? AND seconds < ?", limits)
+        connection.executemany(_INSERT_HISTORY, merged)
+        oldest = now - self._retention
+        connection.execute("DELETE FROM history WHERE at < ?", (oldest,))
+        connection.execute("DELETE FROM streams WHERE row NOT IN (SELECT stream FROM history)")
+        self._streams = {}
+        connection.execute("DELETE FROM events WHERE closed_at < ?", (oldest,))
+
+
+def _put_notices(connection: sqlite3.Connection, notices: Sequence[tuple[str, str, str | None]]) -> None:
+    gone = ((receiver, key) for receiver, key, record in notices if record is None)
+    connection.executemany("DELETE FROM notices WHERE receiver = ? AND key = ?", gone)
+    connection.executemany(_UPSERT_NOTICE, (notice for notice in notices if notice[2] is not None))
+
+
+def _event_row(event: Mapping[str, object]) -> dict[str, object]:
+    names = ("id", "stream", "scope", "kind", "status", "raised_at", "closed_at")
+    record = json.dumps(event, allow_nan=False, ensure_ascii=False)
+    return {name: event.get(name) for name in names} | {"record": record}
+
+
+def _history_row(bucket: Bucket) -> tuple[object, ...]:
+    """Return the columns in their order; SQLite keeps NaN as NULL, which is what unknown is there."""
+    packed = array("d", bucket.accepted).tobytes()
+    values = {name: getattr(bucket, name) for name in _COLUMNS} | {"accepted": packed}
+    return tuple(values.values())
+
+
+def _bucket(stream: str, row: dict[str, object]) -> Bucket:
+    known = {name: float("nan") if value is None else value for name, value in row.items()}
+    known["accepted"] = sqlite_file.unpacked(row["accepted"])
+    return Bucket(stream=stream, **known)  # type: ignore[arg-type]
