@@ -20,11 +20,13 @@ import numpy as np
 import pytest
 from aiohttp import web
 
+from monitor import notify
 from monitor.core import pipeline, streams
 from monitor.service import service
 from monitor.sources.targets import Target
 from monitor.store import Store
 from tests import made, real_engine
+from tests.notify import receivers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -42,11 +44,13 @@ class Engine:
         self.drafts = 0
         self.accepted = [0.0, 0.0, 0.0]
         self.asked: list[str] = []
+        self.looked: Callable[[], None] = lambda: None
         self.broken = False
 
     async def page(self, request: web.Request) -> web.Response:
         """Answer with the page after another 4000 drafts."""
         self.asked.append(request.path)
+        self.looked()
         if self.broken:
             raise web.HTTPInternalServerError
         self.drafts += 4000
@@ -147,6 +151,26 @@ async def test_an_event_reaches_the_store_and_the_pages() -> None:
         }
         assert "specmon_change_active" in names
     kept.close()
+
+
+async def test_an_event_soon_after_a_reload_is_not_told_as_over() -> None:
+    """Receivers changed just before an event opens: it is told as open, once, and not as over."""
+    engine, kept, hook = Engine(), Store(), receivers.Server()
+    async with receivers.up(hook), listening(engine) as url, running(url, kept) as one:
+        plan = notify.Plan((notify.Receiver("webhook", "hook", hook.url),))
+        engine.looked = lambda: one.notify(plan)
+        await until(lambda: drafts(one) >= 40_000)
+        engine.acceptance = 0.0
+        await until(lambda: bool(hook.accepted))
+        engine.looked = lambda: None
+        await until(lambda: drafts(one) >= engine.drafts - 8_000 and kept.notices() != [])
+        engine.acceptance = 0.8
+        await until(lambda: kept.events(status="open") == [])
+        await hook.until(lambda found: found.accepted[-1].content["status"] == "closed")
+    kept.close()
+    told = [(post.content["id"], post.content["kind"], post.content["status"]) for post in hook.accepted]
+    assert len(told) == len(set(told))
+    assert [status for *_, status in told] == sorted((status for *_, status in told), reverse=True)
 
 
 async def test_the_engines_version_is_asked_once_and_told() -> None:

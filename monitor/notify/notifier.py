@@ -21,9 +21,12 @@ from monitor.web import fields
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
+    from monitor.notify.queues import Queue
     from monitor.web.fields import Record
 
     KeptNotices = Sequence[tuple[str, str, str | None]]
+    OpenEvents = Sequence[tuple[Record, Mapping[str, str]]]
+    Offer = tuple[Record, Mapping[str, str], bool]
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +36,8 @@ POST_SECONDS = 10.0
 class Notifier:
     """Tells the receivers of `plan` what happens; `kept` are (receiver, key, record) of an earlier life.
 
-    Events are offered as they happen, `changes` goes into the same transaction as the events themselves,
-    and `release` lets the deliveries see them. `clock` gives unix seconds, `jitter` numbers from 0 to 1.
+    The events of a save are offered just before it, `changes` goes into the same transaction as they do, and
+    `release` lets the deliveries see them. `clock` gives unix seconds, `jitter` numbers from 0 to 1.
     """
 
     def __init__(
@@ -47,8 +50,7 @@ class Notifier:
     ) -> None:
         self._clock = clock
         self._jitter = jitter
-        self._offered: list[tuple[Record, Mapping[str, str]]] = []
-        self._open: set[str] | None = None
+        self._offered: list[Offer] = []
         self._orphans: list[tuple[str, str]] = []
         self._free = asyncio.Event()
         self._free.set()
@@ -59,34 +61,32 @@ class Notifier:
             found.setdefault(receiver, []).append((key, record))
         self._install(plan or Plan(), {name: Rows(each) for name, each in found.items()})
 
-    def offer(self, event: Record, labels: Mapping[str, str]) -> None:
-        """Take an event that opened, grew or closed, as `events.as_json` has it, with its target's labels."""
-        if self._couriers:
-            self._offered.append((event, labels))
+    def offer(self, event: Record, labels: Mapping[str, str], *, again: bool = False) -> None:
+        """Take an event that opened, grew or closed, as `events.as_json` has it, with its target's labels.
 
-    def reconcile(self, open_events: Sequence[tuple[Record, Mapping[str, str]]]) -> None:
-        """Bring all receivers to what is open now: at the start, or when targets or receivers changed.
-
-        What is open and was not told is told; what was told as open and is no longer watched is ended.
+        `again`: it is open again after its end was told.
         """
-        for event, labels in open_events:
-            self.offer(event, labels)
-        self._open = {fields.text(event, "id") for event, _ in open_events}
+        if self._couriers:
+            self._offered.append((event, labels, again))
 
-    def changes(self) -> list[tuple[str, str, str | None]]:
-        """Return what the store is to keep of the notices; to be followed by `release` after the save."""
+    def changes(self, open_now: OpenEvents | None = None) -> list[tuple[str, str, str | None]]:
+        """Return what the store is to keep of the notices; to be followed by `release` after the save.
+
+        `open_now` is given at the start and when targets or receivers changed: all that is open at the moment
+        of this very save, as the events offered before. What is open and was not told is told; what was told
+        as open and is no longer watched is ended.
+        """
         offered, self._offered = self._offered, []
-        still_open, self._open = self._open, None
+        offered += [(event, labels, False) for event, labels in open_now or ()]
         self._free.clear()
         now = self._clock()
         for courier in self._couriers.values():
             queue = courier.queue
-            for event, labels in offered:
+            for event, labels, again in offered:
                 if self._plan.covers(event["severity"]) or queue.rows.of(fields.text(event, "id")):
-                    queue.offer(event, labels, now)
-            for event_id in set() if still_open is None else queue.open_ids() - still_open:
-                newest = queue.rows.of(event_id)[-1]
-                queue.offer(rows.ended(newest.event, now), newest.labels, now)
+                    queue.offer(event, labels, now, again=again)
+            if open_now is not None:
+                _end_others(queue, {fields.text(event, "id") for event, _ in open_now}, now)
         orphans: list[tuple[str, str, str | None]] = [(name, key, None) for name, key in self._orphans]
         self._orphans = []
         return orphans + [
@@ -173,6 +173,12 @@ class Notifier:
                 "receiver is gone, its notices with it", extra={"receiver": name, "notices": len(waiting)}
             )
             self._orphans += [(name, notice.key) for notice in waiting]
+
+
+def _end_others(queue: Queue, still_open: set[str], now: float) -> None:
+    for event_id in queue.open_ids() - still_open:
+        newest = queue.rows.of(event_id)[-1]
+        queue.offer(rows.ended(newest.event, now), newest.labels, now)
 
 
 def _session() -> aiohttp.ClientSession:

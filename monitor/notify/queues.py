@@ -29,8 +29,11 @@ class Queue(Protocol):
 
     rows: Rows
 
-    def offer(self, event: Record, labels: Mapping[str, str], now: float) -> None:
-        """Take an event that opened, grew or closed; the same event again changes nothing."""
+    def offer(self, event: Record, labels: Mapping[str, str], now: float, *, again: bool = False) -> None:
+        """Take an event that opened, grew or closed; the same event again changes nothing.
+
+        `again`: it is open again after its end was told, which is another notice than its first one.
+        """
 
     def open_ids(self) -> set[str]:
         """Return the ids of the events that the receiver is told to be open, or will be."""
@@ -60,7 +63,7 @@ class AlertQueue:
         self._posted: dict[str, float] = {}
         self._keys = {_same_alert(notice.event, notice.labels): notice.key for notice in kept.all()}
 
-    def offer(self, event: Record, labels: Mapping[str, str], now: float) -> None:
+    def offer(self, event: Record, labels: Mapping[str, str], now: float, *, again: bool = False) -> None:
         """Replace the alert's state. An event that grew is another alert: the one that it was is over."""
         key = f"{event['id']}/{event['kind']}/{event['severity']}"
         before = self.rows.get(key)
@@ -79,7 +82,7 @@ class AlertQueue:
             told = "open" if earlier.told == "open" else told
             self.rows.drop(earlier)
         self._keys[same] = key
-        self.rows.put(Notice(key, event, labels, told, now))
+        self.rows.put(Notice(key, event, labels, told, now if again else rows.happened_at(event)))
         self._posted.pop(key, None)
 
     def open_ids(self) -> set[str]:
@@ -162,7 +165,7 @@ class HookQueue:
     def __init__(self, kept: Rows) -> None:
         self.rows = kept
 
-    def offer(self, event: Record, labels: Mapping[str, str], now: float) -> None:
+    def offer(self, event: Record, labels: Mapping[str, str], now: float, *, again: bool = False) -> None:
         """Take a change; one that waits already is brought up to date, one that was told stays told."""
         key = "/".join(fields.text(event, name) for name in ("id", "kind", "severity", "status"))
         if event["status"] == "open":
@@ -171,7 +174,7 @@ class HookQueue:
                     self.rows.drop(end)  # it is open again, and nobody was told that it was over
         before = self.rows.get(key)
         if before is None:
-            self.rows.put(Notice(key, event, labels, offered_at=now))
+            self.rows.put(Notice(key, event, labels, offered_at=now if again else rows.happened_at(event)))
         elif not before.told and before.event != event:
             self.rows.put(replace(before, event=event))
 

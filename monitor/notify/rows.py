@@ -23,7 +23,8 @@ class Notice:
     """One event as one receiver is told it; `told` is what the receiver has accepted so far.
 
     `event` is as `events.as_json` makes it, `labels` are the target's. `key` tells apart what is told apart;
-    `offered_at` (unix seconds) tells an event that is open again from the same one before.
+    `offered_at` (unix seconds) is when the event was raised or closed, so that whoever comes to the same
+    notice once more gives it the same key; of an event that is open again it is when it was.
     """
 
     key: str
@@ -107,6 +108,12 @@ class Rows:
     def unkept(self, changes: Changes) -> None:
         """Take changes back that could not be kept: they are among the next ones."""
         self._changed = dict.fromkeys(changes) | self._changed
+
+
+def happened_at(event: Record) -> float:
+    """Return when an event closed, or was raised if it is open (unix seconds)."""
+    closed_at = fields.number(event, "closed_at")
+    return (fields.number(event, "raised_at") or 0.0) if closed_at is None else closed_at
 
 
 def ended(event: Record, at: float) -> Record:

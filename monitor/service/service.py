@@ -10,28 +10,30 @@ import asyncio
 import functools
 import logging
 import math
-import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor import notify, store
-from monitor.core import events, pipeline, streams
+from monitor import notify
+from monitor.core import pipeline, streams
 from monitor.core.pages import engines
 from monitor.core.streams import checkpoint, history, presence
 from monitor.metrics import selfmetrics
-from monitor.service import snapshot
+from monitor.service import saving, snapshot
+from monitor.service.locking import StateLock
 from monitor.sources import http
 from monitor.sources.discovery import shards
 from monitor.sources.targets import ONCE, Beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from concurrent.futures import Executor
 
     from monitor.core.events import Event
     from monitor.core.pages.engines.base import Engine
-    from monitor.core.pages.scrapes import Scrape
+    from monitor.core.pages.scrapes import Failure, Scrape
     from monitor.core.pipeline import Plan
     from monitor.metrics.textformat import Family
     from monitor.notify import Notifier
@@ -80,7 +82,6 @@ class Service:
         self._notifier = notifier or notify.Notifier(clock=clock)
         self._pending: list[Scrape] = []
         self._arrived = asyncio.Event()
-        self._unsaved: list[Event] = []
         self._recorder = history.Recorder()
         self._since, self._codes = np.zeros(0), np.zeros(0, np.int64)
         self._running: set[str] = set()
@@ -90,6 +91,7 @@ class Service:
         self._engines: dict[str, str] = {}
         self._failing: dict[str, str] = {}
         self._facts = self._first_facts(config, simulated=simulated)
+        self._saver = saving.Saver(self._facts, self._notifier, self._labels)
 
     def snapshot(self) -> snapshot.Snapshot:
         """Return a look at everything now."""
@@ -104,11 +106,13 @@ class Service:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then save and return."""
-        self._notifier.reconcile(self._open_events())
-        with ThreadPoolExecutor(1, thread_name_prefix="store") as pool:
+        with (
+            ThreadPoolExecutor(1, thread_name_prefix="store") as pool,
+            ThreadPoolExecutor(1, thread_name_prefix="step") as stepping,
+        ):
             loops = {
                 "scrape": self._scraper.run(),
-                "step": self._steps(),
+                "step": self._steps(stepping),
                 "save": self._saves(pool),
                 "notify": self._notifier.run(functools.partial(self._keep_notices, pool)),
             }
@@ -123,7 +127,7 @@ class Service:
                 for task in tasks:
                     task.cancel()
         self._step()
-        self._save(self._record(), self._notifier.changes())
+        self._saver.save_last(self._record)
 
     def replace(self, plan: Plan, targets: Sequence[http.Target]) -> None:
         """Go on with other targets and other settings of the detectors; the state stays.
@@ -140,7 +144,7 @@ class Service:
     def notify(self, plan: notify.Plan) -> None:
         """Go on with other receivers of notifications; they are told what is open."""
         self._notifier.replace(plan)
-        self._notifier.reconcile(self._open_events())
+        self._saver.ask_all()
 
     def note_reload(self, *, successful: bool) -> None:
         """Remember how the last reload of the configuration went."""
@@ -151,7 +155,7 @@ class Service:
             plan=self._plan,
             state=self._state,
             store=self._store,
-            lock=threading.Lock(),
+            lock=StateLock(),
             urls=self._scraped,
             config=config,
             ready=self.ready,
@@ -179,12 +183,6 @@ class Service:
             return pipeline.begin(self._plan)
 
     def _deliver(self, scrape: Scrape) -> None:
-        if scrape.body is not None and scrape.target not in self._engines:
-            schema = engines.recognise(scrape.body)
-            if schema is not None:
-                self._ask_beside(scrape.target, schema.engine)
-                if schema.engine.needs_beside:
-                    return  # the next look brings the pages that this one is read with
         self._pending.append(scrape)
         self._arrived.set()
 
@@ -203,35 +201,67 @@ class Service:
         read = [each.last_at for name, each in self._state.targets.items() if name not in self._scraped]
         return max(read, default=math.nan)
 
-    async def _steps(self) -> None:
+    async def _steps(self, pool: Executor) -> None:
         delay = min(LONGEST_BATCH_SECONDS, self._plan.limits.scrape_interval / BATCHES_PER_INTERVAL)
+        loop = asyncio.get_running_loop()
         while True:
             await self._arrived.wait()
             await asyncio.sleep(delay)
-            self._step()
+            # On a thread: whatever is in a page, it must not hold up the scrapes of the others.
+            self._follow(await loop.run_in_executor(pool, self._stepped, self._batch()))
 
     def _step(self) -> None:
+        self._follow(self._stepped(self._batch()))
+
+    def _batch(self) -> list[Scrape]:
         self._arrived.clear()
         batch, self._pending = self._pending, []
-        if not batch:
-            return
-        batch.sort(key=lambda scrape: scrape.at)
-        with self._facts.lock:
-            step = pipeline.step(self._plan, self._state, batch)
-            self._note_states()
-            self._note_events(step.events)
-        for name in sorted({scrape.target for scrape in batch}):
-            self._tell_failure(name)
-            schema = self._state.targets[name].memory.schema
-            if schema is not None:
-                self._ask_beside(name, schema.engine)
-        for observation in step.observations:
-            for row in observation.counts.rows[observation.counts.restarted]:
-                self._scraper.ask_again(self._state.identities[row].key.target)
+        return sorted(batch, key=lambda scrape: scrape.at)
 
-    def _tell_failure(self, name: str) -> None:
+    def _stepped(self, batch: Sequence[Scrape]) -> _Stepped:
+        """Step the pipeline; may run on any thread."""
+        known, seen = dict(self._engines), {}
+        ready: list[Scrape] = []
+        for scrape in batch:
+            if scrape.body is not None and scrape.target not in known:
+                schema = engines.recognise(scrape.body)
+                if schema is not None:
+                    seen[scrape.target] = schema.engine
+                    if schema.engine.needs_beside:
+                        continue  # the next look brings the pages that this one is read with
+            ready.append(scrape)
+        if not ready:
+            return _Stepped(seen)
+        with self._facts.lock.first():
+            step = pipeline.step(self._plan, self._state, ready)
+            self._note_states()
+            self._saver.note(step.events)
+            names = sorted({scrape.target for scrape in ready})
+            for name in names:
+                schema = self._state.targets[name].memory.schema
+                if schema is not None:
+                    seen[name] = schema.engine
+            failures = {name: self._state.targets[name].failure for name in names}
+            restarted = [
+                self._state.identities[row].key.target
+                for observation in step.observations
+                for row in observation.counts.rows[observation.counts.restarted]
+            ]
+        return _Stepped(seen, failures, restarted)
+
+    def _follow(self, stepped: _Stepped) -> None:
+        """Do what a step asks for, on the event loop."""
+        for name, failure in stepped.failures.items():
+            if name in self._facts.urls:
+                self._tell_failure(name, failure)
+        for name, engine in stepped.engines.items():
+            if name in self._facts.urls:
+                self._ask_beside(name, engine)
+        for name in stepped.restarted:
+            self._scraper.ask_again(name)
+
+    def _tell_failure(self, name: str, failure: Failure | None) -> None:
         """Log once that a target has no good page, and why, and once that it has one again."""
-        failure = self._state.targets[name].failure
         reason = failure.reason if failure is not None else ""
         if reason == self._failing.get(name, ""):
             return
@@ -259,21 +289,6 @@ class Service:
         self._codes = codes
         self._facts.state_since = self._since
 
-    def _note_events(self, found: Sequence[Event]) -> None:
-        self._unsaved += found
-        for event in found:
-            log.info("event", extra=_in_short(event))
-            self._notifier.offer(events.as_json(event), self._labels(event))
-
-    def _open_events(self) -> list[tuple[dict[str, object], dict[str, str]]]:
-        found = [
-            identity.event
-            for identity in self._state.identities
-            if identity.event is not None and not self._state.targets[identity.key.target].left
-        ]
-        shared = self._state.groups.open.values()
-        return [(events.as_json(event), self._labels(event)) for event in (*found, *shared)]
-
     def _labels(self, event: Event) -> dict[str, str]:
         declared = self._plan.declared.get(event.key.target) if event.key else None
         return dict(declared.labels) if declared else {}
@@ -285,8 +300,8 @@ class Service:
         if self._queried is not None and not self._queried.complete:
             return
         now, limits = self._clock(), self._plan.limits
-        with self._facts.lock:
-            self._note_events(presence.attend(self._state, limits, self._facts.urls, now))
+        with self._facts.lock.first():
+            self._saver.note(presence.attend(self._state, limits, self._facts.urls, now), again=True)
             self._note_states()
             kept = presence.forget(self._state, limits, now)
             if kept is not None:
@@ -294,7 +309,7 @@ class Service:
                 self._facts.state_since = self._since
                 self._recorder.keep(kept)
 
-    async def _saves(self, pool: ThreadPoolExecutor) -> None:
+    async def _saves(self, pool: Executor) -> None:
         """Save events within a second, state and history each bucket (less often for many streams)."""
         loop = asyncio.get_running_loop()
         due = loop.time()
@@ -302,37 +317,19 @@ class Service:
             await asyncio.sleep(min(1.0, self._bucket))
             now = loop.time()  # not the wall clock: set back by days it would stop the saving for days
             if now >= due:
-                self._attend()
-            if not self._unsaved and now < due:
-                continue
-            buckets = self._record() if now >= due else []
-            if now >= due:
+                await loop.run_in_executor(pool, self._attend)
                 due = now + max(self._bucket, len(self._state.identities) / ROWS_SAVED_PER_SECOND)
-            notices = self._notifier.changes()
-            saved = await loop.run_in_executor(pool, self._save, buckets, notices)
-            # What cannot be saved is told all the same: a full disk must not keep an alarm back.
-            self._notifier.release(() if saved else notices)
+                await self._saver.run(pool, self._record)
+            elif self._saver.waits:
+                await self._saver.run(pool, None)
 
     async def _keep_notices(self, pool: ThreadPoolExecutor, notices: KeptNotices) -> bool:
         return await asyncio.get_running_loop().run_in_executor(pool, self._store.keep_notices, notices)
 
     def _record(self) -> list[history.Bucket]:
-        with self._facts.lock:
-            self._note_states()
-            return self._recorder.take(self._state, self._codes, streams.STATES, self._clock())
-
-    def _save(self, buckets: Sequence[history.Bucket], notices: KeptNotices) -> bool:
-        with self._facts.lock:  # the events are those of the very state that is saved with them
-            found, self._unsaved = self._unsaved, []
-            blobs = checkpoint.freeze(self._state)
-        try:
-            self._store.save(blobs, [events.as_json(event) for event in found], buckets, notices)
-        except store.UnwritableError as error:
-            log.error("the store cannot be written, will be tried again: %s", error)  # noqa: TRY400 - expected
-            with self._facts.lock:
-                self._unsaved = [*found, *self._unsaved]
-            return False
-        return True
+        """Return the buckets of history since the last call, the lock held."""
+        self._note_states()
+        return self._recorder.take(self._state, self._codes, streams.STATES, self._clock())
 
     def _self_families(self) -> Iterable[Family]:
         yield from self._store.families()
@@ -346,18 +343,13 @@ class Service:
         yield from selfmetrics.reload_families(successful=successful, succeeded_at=at)
 
 
-def _in_short(event: Event) -> dict[str, object]:
-    """Return what a line of the log says of an event; the whole of it is on its page."""
-    levels = {"mal_before": event.before.mal, "mal_after": event.after.mal}
-    return {
-        "kind": event.kind,
-        "severity": event.severity,
-        "status": event.status,
-        "stream": event.stream or event.model_name,
-        "changed_at": round(event.change_point_at, 3),
-        **{key: round(value, 3) for key, value in levels.items() if math.isfinite(value)},
-        "event": event.id,
-    }
+@dataclass(frozen=True, slots=True)
+class _Stepped:
+    """What a step asks of the event loop: engines recognised, failures to tell, engines that restarted."""
+
+    engines: Mapping[str, Engine]
+    failures: Mapping[str, Failure | None] = field(default_factory=dict)
+    restarted: Sequence[str] = ()
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 Made in a moment on the event loop; what costs time (the estimates of all streams) is made when it is asked
 for, on the reader's own thread, and kept for the rest of the request. The pipeline's state is only read
-while `Facts.lock` is held, which a step also holds.
+while `Facts.lock` is held; a step goes before all who wait for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from monitor.sources import targets
 from monitor.web import view
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy.typing as npt
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from monitor.core.pipeline import Plan
     from monitor.core.streams import State
     from monitor.metrics.textformat import Family
+    from monitor.service.locking import StateLock
     from monitor.store import Store
 
 ENOUGH_DRAFTS = 200
@@ -48,7 +48,7 @@ class Facts:
     plan: Plan
     state: State
     store: Store
-    lock: threading.Lock
+    lock: StateLock
     urls: Mapping[str, str]
     config: Callable[[], str]
     ready: Callable[[], tuple[bool, str]]

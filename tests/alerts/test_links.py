@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -14,6 +13,7 @@ from alerts import phrases
 from monitor.core import pipeline, streams
 from monitor.core.pages.scrapes import Scrape
 from monitor.service import snapshot
+from monitor.service.locking import StateLock
 from monitor.store import Store
 from tests.alerts import tools
 
@@ -34,7 +34,7 @@ def view() -> snapshot.Snapshot:
         plan=plan,
         state=state,
         store=Store(""),
-        lock=threading.Lock(),
+        lock=StateLock(),
         urls={"vllm-0:8000": "http://vllm-0:8000/metrics"},
         config=str,
         ready=lambda: (True, "ready"),

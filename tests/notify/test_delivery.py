@@ -52,16 +52,17 @@ class Part:
         self.store = kept
         self.notifier = notify.Notifier(wanted, kept.notices(), clock=time.time, jitter=lambda: 0.5)
 
-    def happens(self, *changes: Change) -> None:
+    def happens(self, *changes: Change, open_now: Sequence[Change] | None = None) -> None:
         """Save changes of events with their notices, and let them be delivered."""
         for change in changes:
             self.notifier.offer(change, LABELS)
-        self.save(changes)
+        self.save(changes, open_now)
         self.notifier.release()
 
-    def save(self, changes: Sequence[Change] = ()) -> None:
+    def save(self, changes: Sequence[Change] = (), open_now: Sequence[Change] | None = None) -> None:
         """Save in one transaction."""
-        self.store.save({}, changes, (), self.notifier.changes())
+        labelled = None if open_now is None else [(change, LABELS) for change in open_now]
+        self.store.save({}, changes, (), self.notifier.changes(labelled))
 
     async def keep(self, notices: KeptNotices) -> bool:
         """Save what was accepted."""
@@ -200,7 +201,7 @@ async def test_a_restart_during_an_outage_loses_nothing(tmp_path: Path) -> None:
         server.status = 200
         kept = Store(path)
         async with running(plan(receiver(server)), kept) as part:
-            part.notifier.reconcile([(event("told"), LABELS), (event("waits", target="b:1"), LABELS)])
+            part.happens(open_now=[event("told"), event("waits", target="b:1")])
             part.happens(event("told", closed_at=time.time()))
             await server.until(lambda found: len(found.accepted) == 3)
         kept.close()
@@ -224,11 +225,9 @@ async def test_nothing_is_told_that_was_not_saved_first() -> None:
 async def test_starting_tells_what_is_open_and_ends_what_is_not() -> None:
     """A receiver that is new, or a state that was lost, is brought in line with what is open."""
     async with up() as server, running(plan(receiver(server)), Store()) as part:
-        part.notifier.reconcile([(event("a"), LABELS)])
-        part.happens()
+        part.happens(open_now=[event("a")])
         await server.until(lambda found: kinds(found) == ["collapse open"])
-        part.notifier.reconcile([(event("b", target="b:1"), LABELS)])
-        part.happens()
+        part.happens(open_now=[event("b", target="b:1")])
         await server.until(lambda found: len(found.accepted) == 3)
     assert sorted(f"{post.content['id']} {post.content['status']}" for post in server.accepted) == [
         "a closed",
@@ -337,8 +336,7 @@ async def test_a_reload_changes_receivers(caplog: pytest.LogCaptureFixture) -> N
             await failed(part, "goes", 1)
             stays.status = 200
             part.notifier.replace(plan(receiver(stays, name="stays"), receiver(comes, name="comes")))
-            part.notifier.reconcile([(event(), LABELS)])
-            part.happens()
+            part.happens(open_now=[event()])
             await stays.until(lambda found: len(found.accepted) == 1)
             await comes.until(lambda found: len(found.accepted) == 1)
             assert part.value("failures_total", "stays") >= 1

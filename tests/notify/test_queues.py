@@ -220,7 +220,7 @@ def test_an_event_that_is_open_again_is_told_again(name: str) -> None:
     queue.accepted(first, RAISED)
     queue.offer(event(closed_at=CLOSED), LABELS, CLOSED)
     drained(queue, CLOSED)
-    queue.offer(event(), LABELS, CLOSED + 60)
+    queue.offer(event(), LABELS, CLOSED + 60, again=True)
     again = queue.due(CLOSED + 60)
     assert [notice.event["status"] for notice in again] == ["open"]
     assert again[0].idempotency_key != first[0].idempotency_key
@@ -304,3 +304,14 @@ def test_a_key_survives_a_restart(name: str) -> None:
     queue.offer(event(), LABELS, RAISED)
     first = notice_of(queue).idempotency_key
     assert notice_of(restarted(name, queue, {})).idempotency_key == first
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_notice_that_is_made_twice_has_one_key(name: str) -> None:
+    """A process that lost its notices and finds the same change again gives it the key that it had."""
+    keys = set()
+    for seconds in (0.0, 7.0):
+        queue = MAKERS[name](Rows())
+        queue.offer(event(), LABELS, RAISED + seconds)
+        keys.add(notice_of(queue).idempotency_key)
+    assert len(keys) == 1
