@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench format lock clean system-packages
+.PHONY: help run test check bench bench-detection format lock clean system-packages
 
 # Any Python from 3.11 on; `make run PYTHON=python3.13` chooses another one.
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
@@ -24,7 +24,7 @@ TARGETS ?=
 ARGS ?=
 
 help: ## what can be made
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 run: $(VENV)/.run ## specmon on TARGETS="http://host:8000/metrics …"; without: the demo. ARGS="…" adds flags
 ifeq ($(strip $(TARGETS)),)
@@ -47,6 +47,9 @@ bench: $(VENV)/.dev ## the benchmarks, each with the thing it is compared to
 	@missed=; for file in tests/bench/bench_*.py; do \
 		name=$$(basename "$$file" .py); echo "== $$name"; $(BIN)/python -m "tests.bench.$$name" || missed+=" $$name"; \
 	done; [ -z "$$missed" ] || { echo "goals missed in:$$missed" >&2; exit 1; }
+
+bench-detection: $(VENV)/.dev ## how soon and how sure changes are found, on simulated traffic; ARGS=--write quotes it
+	$(BIN)/python -m tests.acceptbench.figures $(ARGS)
 
 format: $(VENV)/.dev ## the layout that `make check` wants, and README's generated tables
 	$(BIN)/ruff check --fix --exit-zero --quiet .
