@@ -57,9 +57,15 @@ class Rows:
         self._of_event: dict[str, dict[str, None]] = {}
         self._changed: dict[str, None] = {}
         self.dropped = 0
+        damaged: dict[str, None] = {}
         for key, record in kept:
-            self.put(_notice(key, record))
-        self._changed = {}
+            notice = _notice(key, record)
+            if notice is None:
+                damaged[key] = None
+                self.dropped += 1
+            else:
+                self.put(notice)
+        self._changed = damaged  # to be dropped from the store with the next save
 
     def get(self, key: str) -> Notice | None:
         """Return the notice at `key`."""
@@ -138,6 +144,15 @@ def _record(notice: Notice | None) -> str | None:
     return json.dumps(saved, allow_nan=False, ensure_ascii=False)
 
 
-def _notice(key: str, record: str) -> Notice:
-    saved = json.loads(record)
-    return Notice(key, saved["event"], saved["labels"], saved["told"], saved["offered_at"])
+def _notice(key: str, record: str) -> Notice | None:
+    """Return a kept notice, None where what is kept is damaged."""
+    try:
+        saved = json.loads(record)
+        notice = Notice(key, saved["event"], saved["labels"], saved["told"], saved["offered_at"])
+        happened_at(notice.event)
+        if saved["told"] not in ("", "open", "closed"):
+            return None
+        float(saved["offered_at"]), dict(notice.labels)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    return notice

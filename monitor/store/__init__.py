@@ -61,7 +61,7 @@ _UPSERT_NOTICE = """
 _STREAM_ROW = "(SELECT row FROM streams WHERE id = ?)"
 _COARSER = f"""
     SELECT stream, min(at), sum(seconds), {_SUMS}, positions(accepted),
-        latest(at, baseline_mal), latest(at, state)
+        latest(at, baseline_mal), latest(at, CAST(state AS BLOB))
     FROM history WHERE at < ? AND seconds < ? GROUP BY stream, CAST(at / {COARSE_SECONDS} AS INTEGER)
 """  # noqa: S608 - only names from above
 
@@ -81,15 +81,18 @@ class Store:
         self._retention = retention
         self._clock = clock
         self._lock = threading.RLock()
-        self._connection = sqlite_file.opened(path, clock)
-        self._connection.create_aggregate("positions", 1, sqlite_file.Positions)  # type: ignore[arg-type]
-        self._connection.create_aggregate("latest", 2, sqlite_file.Latest)  # type: ignore[arg-type]
-        self._streams = dict(self._connection.execute("SELECT id, row FROM streams"))
+        self._connect(sqlite_file.opened(path, clock))
         self._upkeep_at = 0.0
         self._saves = 0
         self._failures = 0
         self._saved_at = float("nan")
         self._save_seconds = float("nan")
+
+    def _connect(self, connection: sqlite3.Connection) -> None:
+        connection.create_aggregate("positions", 1, sqlite_file.Positions)  # type: ignore[arg-type]
+        connection.create_aggregate("latest", 2, sqlite_file.Latest)  # type: ignore[arg-type]
+        self._connection = connection
+        self._streams: dict[str, int] = dict(connection.execute("SELECT id, row FROM streams"))
 
     def load(self) -> dict[str, bytes]:
         """Return the state of the last save by name; empty where nothing was saved."""
@@ -110,34 +113,62 @@ class Store:
         """
         begun = time.perf_counter()
         try:
-            with self._transaction() as connection:
-                connection.execute("DELETE FROM state")
-                connection.executemany("INSERT INTO state (name, value) VALUES (?, ?)", state.items())
-                connection.executemany(_UPSERT_EVENT, map(_event_row, events))
-                self._add_history(connection, buckets)
-                _put_notices(connection, notices)
-                self._keep_up(connection)
+            self._write(state, events, buckets, notices)
         except sqlite3.Error as error:
             self._failures += 1
             self._streams = {}  # what was added to it has been taken back
+            self._renew_if_damaged(error)
             raise UnwritableError(f"{self._path or 'the store in memory'}: {error}") from error
         self._saves += 1
         self._saved_at = self._clock()
         self._save_seconds = time.perf_counter() - begun
 
+    def _write(
+        self,
+        state: Mapping[str, bytes],
+        events: Sequence[Mapping[str, object]],
+        buckets: Sequence[Bucket],
+        notices: Sequence[tuple[str, str, str | None]],
+    ) -> None:
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM state")
+            connection.executemany("INSERT INTO state (name, value) VALUES (?, ?)", state.items())
+            connection.executemany(_UPSERT_EVENT, map(_event_row, events))
+            self._add_history(connection, buckets)
+            _put_notices(connection, notices)
+            self._keep_up(connection)
+
+    def _renew_if_damaged(self, error: sqlite3.Error) -> None:
+        """Go on with a new file where this one is damaged: no attempt to write it would ever succeed."""
+        if not sqlite_file.is_damage(error):
+            return
+        with self._lock, contextlib.suppress(sqlite3.Error, OSError):
+            self._connection.close()
+            self._connect(sqlite_file.renewed(self._path, self._clock, error))
+
+    def _read(self, query: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
+        """Return the rows of a query; none, counted as a failure, where the file cannot be read."""
+        try:
+            with self._lock:
+                return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            self._failures += 1
+            log.warning("the store cannot be read: %s", error)
+            return []
+
     def notices(self) -> list[tuple[str, str, str]]:
         """Return what is kept of notifications as (receiver, key, record), oldest first."""
-        with self._lock:
-            query = "SELECT receiver, key, record FROM notices ORDER BY number"
-            return list(self._connection.execute(query))
+        rows = self._read("SELECT receiver, key, record FROM notices ORDER BY number")
+        return [(str(receiver), str(key), str(record)) for receiver, key, record in rows]
 
     def keep_notices(self, notices: Sequence[tuple[str, str, str | None]]) -> bool:
         """Add, replace or drop notices and return whether that could be written."""
         try:
             with self._transaction() as connection:
                 _put_notices(connection, notices)
-        except sqlite3.Error:
+        except sqlite3.Error as error:
             self._failures += 1
+            self._renew_if_damaged(error)
             return False
         return True
 
@@ -171,16 +202,13 @@ class Store:
             values.append(since)
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         query = f"SELECT record FROM events {where} ORDER BY raised_at DESC, id LIMIT ?"  # noqa: S608 - ours
-        with self._lock:
-            rows = self._connection.execute(query, (*values, limit)).fetchall()
-        return [json.loads(record) for (record,) in rows]
+        records = [_record(record) for (record,) in self._read(query, (*values, limit))]
+        return [record for record in records if record is not None]
 
     def event(self, event_id: str) -> Mapping[str, object] | None:
         """Return one event by its id, None where there is none."""
-        with self._lock:
-            query = "SELECT record FROM events WHERE id = ?"
-            row = self._connection.execute(query, (event_id,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        rows = self._read("SELECT record FROM events WHERE id = ?", (event_id,))
+        return _record(rows[0][0]) if rows else None
 
     def history(self, stream: str, start: float, end: float) -> list[Bucket]:
         """Return the buckets of a stream that begin between two times (unix seconds), oldest first."""
@@ -188,9 +216,8 @@ class Store:
             f"SELECT {', '.join(_COLUMNS)} FROM history"  # noqa: S608 - only names from above
             f" WHERE stream = {_STREAM_ROW} AND at >= ? AND at < ? ORDER BY at"
         )
-        with self._lock:
-            rows = self._connection.execute(query, (stream, start, end)).fetchall()
-        return [_bucket(stream, dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+        rows = self._read(query, (stream, start, end))
+        return [_bucket(stream, dict(zip(_COLUMNS, row, strict=True))) for row in rows if _is_whole(row)]
 
     def families(self) -> Iterator[Family]:
         """Return what the store says of itself: writes, failures, the time of the last write, its size."""
@@ -265,6 +292,21 @@ def _history_row(bucket: Bucket) -> tuple[object, ...]:
     packed = array("d", bucket.accepted).tobytes()
     values = {name: getattr(bucket, name) for name in _COLUMNS} | {"accepted": packed}
     return tuple(values.values())
+
+
+def _record(text: object) -> Mapping[str, object] | None:
+    try:
+        record = json.loads(str(text))
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _is_whole(row: Sequence[object]) -> bool:
+    """Return whether a row of history has numbers where it should: a byte that changed may leave a text."""
+    *numbers, accepted, baseline, state = row
+    whole = all(value is None or isinstance(value, int | float) for value in (*numbers, baseline))
+    return whole and isinstance(accepted, bytes | None) and isinstance(state, str | None)
 
 
 def _bucket(stream: str, row: dict[str, object]) -> Bucket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import sqlite3
 import stat
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 
 APPLICATION_ID = 0x5350_4D4E  # "SPMN", in the header of every file of ours
 SECONDS_TO_WAIT_FOR_THE_FILE = 5.0
+LARGEST_LOG_AT_REST = 16 << 20  # bytes that the write-ahead log keeps after one large transaction
 SIDE_FILES = ("-wal", "-shm")
 
 # Each makes the next version of the tables; a file of version n has had the first n.
@@ -49,6 +51,9 @@ MIGRATIONS = (
 VERSION = len(MIGRATIONS)
 
 _SQLITE = b"SQLite format 3\x00"
+_APPLICATION_PLACE = slice(68, 72)  # of the header, where our application id stands
+# What SQLite says of a header in which single bytes are wrong; the tables would be made, or read, wrongly.
+_DAMAGED_HEADER = ("already exists", "unsupported file format", "malformed")
 
 
 class UnusableError(Exception):
@@ -69,13 +74,28 @@ def opened(path: str, clock: Callable[[], float]) -> sqlite3.Connection:
     _refuse_foreign(path)
     try:
         return _connected(path)
-    except sqlite3.OperationalError as error:
-        raise UnusableError(f"{path}: {_why(error, path)}") from None
+    except UnicodeDecodeError as error:  # a damaged table's own text, in SQLite's message about it
+        return renewed(path, clock, sqlite3.DatabaseError(error))
     except sqlite3.DatabaseError as error:
-        aside = f"{path}.damaged-{int(clock())}"
+        if isinstance(error, sqlite3.OperationalError) and not any(
+            words in str(error) for words in _DAMAGED_HEADER
+        ):
+            raise UnusableError(f"{path}: {_why(error, path)}") from None
+        return renewed(path, clock, error)
+
+
+def renewed(path: str, clock: Callable[[], float], error: sqlite3.Error) -> sqlite3.Connection:
+    """Move the damaged file at `path` aside, say so in the log, and return a connection to a new one."""
+    aside = f"{path}.damaged-{int(clock())}" if path else "nowhere, as it was in memory"
+    if path:
         _move_aside(path, aside)
-        log.warning("%s is damaged (%s): moved to %s, beginning anew without history", path, error, aside)
-        return _connected(path)
+    log.warning("%s is damaged (%s): moved to %s, beginning anew without history", path, error, aside)
+    return _connected(path or ":memory:")
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether an error says that the file itself is damaged, so that trying again is of no use."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def size(path: str) -> float:
@@ -90,7 +110,8 @@ def size(path: str) -> float:
 def unpacked(packed: object) -> tuple[float, ...]:
     """Return the numbers per position that were packed into a BLOB."""
     numbers = array("d")
-    numbers.frombytes(packed if isinstance(packed, bytes) else b"")
+    whole = packed if isinstance(packed, bytes) else b""
+    numbers.frombytes(whole[: len(whole) // numbers.itemsize * numbers.itemsize])
     return tuple(numbers)
 
 
@@ -100,7 +121,7 @@ class Positions:
     def __init__(self) -> None:
         self._sums: list[float] = []
 
-    def step(self, packed: bytes | None) -> None:
+    def step(self, packed: object) -> None:
         """Add one row."""
         numbers = unpacked(packed)
         self._sums += [0.0] * (len(numbers) - len(self._sums))
@@ -119,10 +140,11 @@ class Latest:
         self._at = float("-inf")
         self._value: float | str | None = None
 
-    def step(self, at: float, value: float | str | None) -> None:
-        """Look at one row."""
-        if at >= self._at:
-            self._at, self._value = at, value
+    def step(self, at: object, value: float | bytes | None) -> None:
+        """Look at one row; texts come as bytes, for they may be damaged."""
+        if isinstance(at, float) and at >= self._at:
+            text = value.decode(errors="replace") if isinstance(value, bytes) else value
+            self._at, self._value = at, text
 
     def finalize(self) -> float | str | None:
         """Return the value."""
@@ -134,11 +156,13 @@ def _connected(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=SECONDS_TO_WAIT_FOR_THE_FILE, isolation_level=None, check_same_thread=False
     )
+    connection.text_factory = lambda raw: raw.decode(errors="replace")  # a wrong byte is no reason to fail
     try:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         _refuse_other(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG_AT_REST}")
         connection.execute("BEGIN IMMEDIATE")
         _check(connection)
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -147,6 +171,7 @@ def _connected(path: str) -> sqlite3.Connection:
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
+        _prove(connection)
         connection.execute("COMMIT")
     except BaseException:
         connection.close()
@@ -158,6 +183,29 @@ def _check(connection: sqlite3.Connection) -> None:
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise sqlite3.DatabaseError(found)
+
+
+def _prove(connection: sqlite3.Connection) -> None:
+    """Read what every start needs: a file can pass SQLite's own check and still have nonsense in it."""
+    if _tables(connection) != _own_tables():
+        raise sqlite3.DatabaseError("its tables are not those of its version")
+    for name, value in connection.execute("SELECT name, value FROM state"):
+        if not isinstance(name, str) or not isinstance(value, bytes):
+            raise sqlite3.DatabaseError(f"state {name!r} is {type(value).__name__}, expected bytes")
+    connection.execute("DELETE FROM events WHERE NOT json_valid(record)")
+    connection.execute("DELETE FROM notices WHERE typeof(record) != 'text' OR typeof(key) != 'text'")
+
+
+def _tables(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    return set(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+
+
+@functools.cache
+def _own_tables() -> set[tuple[str, str]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        for statements in MIGRATIONS:
+            connection.executescript(statements)
+        return _tables(connection)
 
 
 def _refuse_other(connection: sqlite3.Connection, path: str) -> None:
@@ -187,7 +235,8 @@ def _refuse_foreign(path: str) -> None:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise UnusableError(f"{path!r}: {why}, expected a file that can be written") from None
-    if start.strip(b"\x00") and not start.startswith(_SQLITE):
+    ours = start[_APPLICATION_PLACE] == APPLICATION_ID.to_bytes(4, "big")
+    if start.strip(b"\x00") and not start.startswith(_SQLITE) and not ours:
         shown = start[:40].decode("utf-8", "replace")
         raise UnusableError(f"{path}: it begins with {shown!r}, expected a file of specmon or none")
 
