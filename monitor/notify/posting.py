@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import aiohttp
 
 from monitor.sources import credentials
 
 if TYPE_CHECKING:
-    import ssl
-
     from monitor.notify.plan import Receiver
 
 LONGEST_ASKED_PAUSE_SECONDS = 600.0
@@ -21,11 +18,6 @@ _STATUS = "/api/v2/status"
 _OK = 200
 # The message itself is refused, not us and not for now: the same again would be refused again.
 _FINAL = frozenset((400, 413, 422))
-
-
-class _Tls(TypedDict, total=False):
-    ssl: ssl.SSLContext
-    server_hostname: str | None
 
 
 class UndeliveredError(Exception):
@@ -45,48 +37,35 @@ class Line:
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
-        self._certificates = credentials.Certificates()
-        self._base = receiver.url
+        self._credentials = credentials.Credentials(receiver, credentials.Certificates(), {})
+        self._base = str(credentials.address(receiver.url))
         if receiver.kind == "alertmanager":
             # Also where the address of its API was given.
-            self._base = receiver.url.rstrip("/").removesuffix(_ALERTS).removesuffix("/api/v2").rstrip("/")
+            self._base = self._base.rstrip("/").removesuffix(_ALERTS).removesuffix("/api/v2").rstrip("/")
 
     async def post(self, session: aiohttp.ClientSession, content: object, key: str) -> None:
         """Post JSON; raises UndeliveredError. `key` lets a webhook know a second attempt as one."""
         hook = self._receiver.kind == "webhook"
         url = self._base if hook else self._base + _ALERTS
         try:
-            headers = self._headers() | ({"Idempotency-Key": key} if hook else {})
-            async with session.post(
-                url, json=content, headers=headers, allow_redirects=False, **self._tls()
-            ) as answer:
+            options = self._credentials.options()
+            if hook:
+                options["headers"] = {**options["headers"], "Idempotency-Key": key}
+            async with session.post(url, json=content, **options) as answer:
                 if answer.status // 100 != 2:  # noqa: PLR2004 - the range of success
                     raise await _refusal(answer)
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        except (aiohttp.ClientError, credentials.UnusableError, TimeoutError, OSError, ValueError) as error:
             raise UndeliveredError(_explained(error)) from error
 
     async def started(self, session: aiohttp.ClientSession) -> str:
         """Return since when an Alertmanager runs, as it says it; empty where it does not say."""
         try:
-            async with session.get(
-                self._base + _STATUS, headers=self._headers(), allow_redirects=False, **self._tls()
-            ) as answer:
+            async with session.get(self._base + _STATUS, **self._credentials.options()) as answer:
                 return str((await answer.json()).get("uptime", "")) if answer.status == _OK else ""
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, AttributeError):
+        except (aiohttp.ClientError, credentials.UnusableError, TimeoutError, OSError):
             return ""  # the post will say what is wrong
-
-    def _headers(self) -> dict[str, str]:
-        headers = dict(self._receiver.headers)
-        token, file = self._receiver.bearer_token, self._receiver.bearer_token_file
-        if file:
-            token = Path(file).read_text().strip()
-        return headers | ({"Authorization": f"Bearer {token}"} if token else {})
-
-    def _tls(self) -> _Tls:
-        tls = self._receiver.tls
-        if tls is None or not self._base.startswith("https:"):
-            return {}
-        return {"ssl": self._certificates.context(tls), "server_hostname": tls.server_name or None}
+        except (ValueError, AttributeError):
+            return ""  # an answer that does not say it
 
 
 async def _refusal(answer: aiohttp.ClientResponse) -> UndeliveredError:

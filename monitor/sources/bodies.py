@@ -1,4 +1,4 @@
-"""Unpacks the body of an answer, never beyond a limit."""
+"""Reads and unpacks the body of an answer, never beyond a limit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import zlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import aiohttp
+
     from monitor.core.pages.scrapes import FailureReason
-    from monitor.sources.wire import Answer
 
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _PACKINGS = ("gzip", "x-gzip", "deflate")
@@ -21,19 +22,40 @@ class RefusedBodyError(Exception):
         self.reason: FailureReason = reason
 
 
-def unpacked(answer: Answer, limit: int) -> bytes:
+class TooLongError(Exception):
+    """The body is longer than was allowed; the message says how that was seen."""
+
+
+async def received(answer: aiohttp.ClientResponse, limit: int) -> bytes:
+    """Return the body as it was sent, at most `limit` bytes; raises TooLongError as soon as it is known."""
+    length = answer.content_length
+    if length is not None and length > limit:
+        raise TooLongError(f"the page says it has {length} bytes")
+    body = await answer.content.readany()
+    if len(body) <= limit and answer.content.at_eof():
+        return body  # the usual page: it came at once
+    pieces = bytearray(body)
+    while len(pieces) <= limit and (body := await answer.content.readany()):
+        pieces += body
+    if len(pieces) > limit:
+        raise TooLongError("the page is longer")
+    return bytes(pieces)
+
+
+def unpacked(body: bytes, packing: str, limit: int) -> bytes:
     """Return the body as it was before it was packed, at most `limit` bytes; raises RefusedBodyError.
 
-    Nothing beyond the limit is made: a small packed body can stand for gigabytes.
+    `packing` is what Content-Encoding says. Nothing beyond the limit is made: a small packed body can stand
+    for gigabytes.
     """
-    packing = answer.headers.get("content-encoding", "identity").lower()
+    packing = packing.lower()
     if packing in ("identity", ""):
-        return answer.body
+        return body
     if packing not in _PACKINGS:
         raise RefusedBodyError("encoding", f"read Content-Encoding {packing[:40]!r}, expected none or gzip")
     unpacking = zlib.decompressobj(_GZIP_OR_ZLIB)
     try:
-        body = unpacking.decompress(answer.body, limit + 1)
+        body = unpacking.decompress(body, limit + 1)
     except zlib.error as error:
         raise RefusedBodyError("encoding", f"the packed page cannot be unpacked ({error})") from None
     if len(body) > limit:

@@ -4,66 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import ssl
 import sys
 from typing import TYPE_CHECKING, Self
 
+import aiohttp
 from yarl import URL
 
 import monitor
 from monitor.core.pages.scrapes import Failure, Scrape
-from monitor.sources import bodies, credentials, probing, targets, wire
+from monitor.sources import bodies, credentials, probing, targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from monitor.core.pages.scrapes import FailureReason
     from monitor.sources.targets import Beside, Target
-    from monitor.sources.wire import Answer, Connection
 
 USER_AGENT = f"specmon/{monitor.__version__}"
+ACCEPT = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
 LONGEST_IDLE_SECONDS = 65.0  # a connection that rested longer may be dead without either side knowing
 MOST_REDIRECTS = 3
 LARGEST_BESIDE_BYTES = 4 << 20  # what stands beside a page is small, and is kept
 _OK = 200
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _UNAUTHORISED = frozenset((401, 403))
+_FRAMINGS = ("", "identity", "chunked")
+# The deadline is one for all that a scrape asks, so aiohttp keeps none of its own.
+_NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
 
 class _Peer:
-    """What is kept of a target between requests: its headers, where its page was found, its connection."""
+    """What is kept of a target between requests: its headers, and where its page was found."""
 
-    __slots__ = ("connection", "credentials", "places", "target", "url", "used_at")
+    __slots__ = ("credentials", "places", "target", "url")
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, certificates: credentials.Certificates) -> None:
         self.target = target
-        self.credentials = credentials.Credentials(target, USER_AGENT)
+        self.credentials = credentials.Credentials(target, certificates, _headers(target))
         self.places = probing.places(target)
         self.url = self.places[0]
-        self.connection: Connection | None = None
-        self.used_at = 0.0
 
-    def take(self, now: float) -> Connection | None:
-        """Return the connection if it can be used again; whoever takes it has it alone."""
-        connection, self.connection = self.connection, None
-        if connection is None or (connection.reusable and now - self.used_at < LONGEST_IDLE_SECONDS):
-            return connection
-        connection.close()
-        return None
 
-    def drop(self) -> None:
-        """Close the connection, which is to another place than the next request."""
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
-
-    def give(self, connection: Connection, now: float) -> None:
-        """Keep a connection for the next request, if it is good for one."""
-        if connection.reusable and self.connection is None:
-            self.connection, self.used_at = connection, now
-        else:
-            connection.close()
+def _headers(target: Target) -> dict[str, str]:
+    return {
+        "Accept": ACCEPT,
+        "Accept-Encoding": "identity",
+        "User-Agent": USER_AGENT,
+        "X-Prometheus-Scrape-Timeout-Seconds": f"{target.timeout:g}",
+    }
 
 
 class Client:
@@ -73,14 +62,17 @@ class Client:
         self._clock = clock
         self._certificates = credentials.Certificates()
         self._peers: dict[str, _Peer] = {}
+        self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for peer in list(self._peers.values()):
-            self.forget(peer.target)
-        await asyncio.sleep(0)  # the event loop closes the sockets in its next turn
+        self._peers.clear()
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+            await asyncio.sleep(0)  # the event loop closes the sockets in its next turn
 
     async def fetch(self, target: Target, beside: Sequence[Beside] = ()) -> Scrape:
         """Return the page of `target`, and those of the pages `beside` that answered, within one deadline."""
@@ -104,16 +96,16 @@ class Client:
         return Scrape(target.name, at, body=page, beside=others, duration=loop.time() - started)
 
     def forget(self, target: Target) -> None:
-        """Drop what is kept of a target: its connection, where its page had moved to, the token as read."""
-        peer = self._peers.pop(target.name, None)
-        if peer is not None and peer.connection is not None:
-            peer.connection.close()
+        """Drop what is kept of a target: where its page had moved to, the token as read.
+
+        A connection that failed is closed already, one that rests closes by itself.
+        """
+        self._peers.pop(target.name, None)
 
     def _peer(self, target: Target) -> _Peer:
         peer = self._peers.get(target.name)
         if peer is None or peer.target is not target:
-            self.forget(target)
-            peer = self._peers[target.name] = _Peer(target)
+            peer = self._peers[target.name] = _Peer(target, self._certificates)
         return peer
 
     async def _found_engine(self, peer: _Peer, deadline: float) -> bytes | Failure:
@@ -128,8 +120,6 @@ class Client:
         for url in peer.places:
             if url.origin() in silent:
                 continue
-            if url.origin() != peer.url.origin():
-                peer.drop()
             peer.url = url
             page = await self._page(peer, url, deadline)
             if isinstance(page, Failure):
@@ -152,81 +142,64 @@ class Client:
         limit = min(peer.target.body_limit, largest)
         try:
             async with asyncio.timeout_at(deadline):
-                return bodies.unpacked(await self._found(peer, url, limit), limit)
+                return await self._found(peer, url, limit)
         except TimeoutError:
             reason: FailureReason = "timeout"
             detail = f"no whole page within {peer.target.timeout:g}s"
-        except bodies.RefusedBodyError as error:
+        except (bodies.RefusedBodyError, credentials.UnusableError) as error:
             reason, detail = error.reason, str(error)
-        except wire.TooLargeError as error:
+        except bodies.TooLongError as error:
             refused = bodies.too_large(str(error), limit)
             reason, detail = refused.reason, str(refused)
-        except (OSError, wire.NotHttpError, ValueError) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             reason, detail = _explained(error)
         return Failure(reason, f"{targets.shown(url)}: {detail}")
 
-    async def _found(self, peer: _Peer, url: URL, limit: int) -> Answer:
-        """Return the answer with a page, after redirects within the same host and port."""
+    async def _found(self, peer: _Peer, url: URL, limit: int) -> bytes:
+        """Return the page, after redirects within the same host and port."""
         asked = url
         for _ in range(MOST_REDIRECTS + 1):
-            answer = await self._answer(peer, url, limit)
-            if answer.status == _OK:
-                if asked is peer.url:
-                    peer.url = url
-                return answer
-            if answer.status not in _REDIRECTS:
-                raise _refused(answer)
-            url = _redirected(url, answer)
+            options = peer.credentials.options()
+            async with self._connections().get(credentials.address(url), **options) as answer:
+                if answer.status == _OK:
+                    if asked is peer.url:
+                        peer.url = url
+                    return await _page(answer, limit)
+                if answer.status not in _REDIRECTS:
+                    raise _refused(answer)
+                url = _redirected(url, answer)
         raise bodies.RefusedBodyError("redirect", f"more than {MOST_REDIRECTS} redirects, expected a page")
 
-    async def _answer(self, peer: _Peer, url: URL, limit: int) -> Answer:
-        request = _request(peer, url)
-        loop = asyncio.get_running_loop()
-        connection = peer.take(loop.time())
-        if connection is not None:
-            try:
-                answer = await connection.get(request, limit)
-            except wire.ClosedError as error:
-                # The server closed the resting connection just as the request went out: ask once more.
-                if not error.untouched:
-                    raise
-            else:
-                peer.give(connection, loop.time())
-                return answer
-        tls, server_name = self._tls(peer.target, url)
-        connection = await wire.connect(url.host or "", url.port or 0, tls, server_name)
-        answer = await connection.get(request, limit)
-        peer.give(connection, loop.time())
-        return answer
-
-    def _tls(self, target: Target, url: URL) -> tuple[ssl.SSLContext | None, str | None]:
-        if url.scheme != "https":
-            return None, None
-        tls = target.tls or targets.Tls()
-        try:
-            return self._certificates.context(tls), tls.server_name or None
-        except OSError as error:
-            raise bodies.RefusedBodyError("tls", f"a certificate file cannot be used ({error})") from None
+    def _connections(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=LONGEST_IDLE_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=_NO_TIMEOUT,
+                auto_decompress=False,  # `bodies` unpacks no further than the limit
+            )
+        return self._session
 
 
-def _request(peer: _Peer, url: URL) -> bytes:
-    try:
-        return peer.credentials.request(url)
-    except (OSError, ValueError) as error:
-        detail = f"the token file {peer.target.bearer_token_file} cannot be read ({error})"
-        raise bodies.RefusedBodyError("unauthorised", detail) from None
+async def _page(answer: aiohttp.ClientResponse, limit: int) -> bytes:
+    framing = answer.headers.get("Transfer-Encoding", "").lower()
+    if framing not in _FRAMINGS:
+        detail = f"read Transfer-Encoding {framing[:40]!r}, expected chunked or none"
+        raise bodies.RefusedBodyError("encoding", detail)
+    packing = answer.headers.get("Content-Encoding", "")
+    return bodies.unpacked(await bodies.received(answer, limit), packing, limit)
 
 
-def _refused(answer: Answer) -> bodies.RefusedBodyError:
-    status = f"{answer.status} {answer.reason}".strip()
+def _refused(answer: aiohttp.ClientResponse) -> bodies.RefusedBodyError:
+    status = f"{answer.status} {answer.reason or ''}".strip()
     if answer.status in _UNAUTHORISED:
         return bodies.RefusedBodyError("unauthorised", f"read status {status}, expected to be let in")
     return bodies.RefusedBodyError("http_status", f"read status {status}, expected 200")
 
 
-def _redirected(url: URL, answer: Answer) -> URL:
+def _redirected(url: URL, answer: aiohttp.ClientResponse) -> URL:
     """Return where to go; only within the same host and port, since headers and tokens go along."""
-    location = answer.headers.get("location", "")
+    location = answer.headers.get("Location", "")
     try:
         there = url.join(URL(location))
     except ValueError:
@@ -244,19 +217,29 @@ def _redirected(url: URL, answer: Answer) -> URL:
 
 def _explained(error: Exception) -> tuple[FailureReason, str]:
     """Return the reason and sentence for what a connection raised."""
-    if isinstance(error, socket.gaierror):
-        return "dns", f"the host name cannot be resolved ({error.strerror})"
-    if isinstance(error, ssl.SSLError):
-        return "tls", f"no TLS connection ({error.reason or error}{_verification(error)})"
-    if isinstance(error, wire.ClosedError):
-        return "connection", str(error)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "dns", f"the host name cannot be resolved ({error.os_error.strerror})"
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
+        found = error.os_error if isinstance(error, aiohttp.ClientSSLError) else error
+        return "tls", f"no TLS connection ({_tls_message(found)})"
+    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
+        return "connection", "the connection was closed before the page had ended"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "connection", f"read what is no HTTP/1.1 answer ({_first_line(error.message)})"
     if isinstance(error, OSError):
         return "connection", f"no connection ({_system_message(error)})"
-    return "connection", str(error)
+    return "connection", f"no connection ({_first_line(str(error)) or type(error).__name__})"
 
 
-def _verification(error: ssl.SSLError) -> str:
-    return f": {error.verify_message}" if isinstance(error, ssl.SSLCertVerificationError) else ""
+def _tls_message(error: OSError) -> str:
+    """Return OpenSSL's own words, and what it found wrong with a certificate."""
+    verified = f": {error.verify_message}" if isinstance(error, ssl.SSLCertVerificationError) else ""
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    return f"{reason or error}{verified}"
+
+
+def _first_line(message: str) -> str:
+    return message.strip().partition("\n")[0].strip().rstrip(":")
 
 
 def _system_message(error: OSError) -> str:

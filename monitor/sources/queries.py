@@ -6,12 +6,11 @@ import asyncio
 import json
 import ssl
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, TypedDict
+from typing import TYPE_CHECKING, Literal, Self
 
 import aiohttp
 
-from monitor.sources import client, credentials, targets
+from monitor.sources import bodies, client, credentials, targets
 from monitor.sources.vectors import Series
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ REASONS: tuple[Reason, ...] = (
     "malformed",
 )
 MOST_POINTS = 11_000  # of one series that Prometheus answers with
-_PIECE_BYTES = 1 << 20
 _SHOWN = 300
 _OK = 200
 _UNAUTHORISED = frozenset((401, 403))
@@ -64,23 +62,19 @@ class Server:
     body_limit: int = 256 << 20
 
 
-class _Tls(TypedDict, total=False):
-    ssl: ssl.SSLContext
-    server_hostname: str | None
-
-
 class Api:
     """The connections to one server; `async with` opens and closes them."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._base = server.url.rstrip("/").removesuffix(_API)
-        self._certificates = credentials.Certificates()
+        self._base = str(credentials.address(server.url)).rstrip("/").removesuffix(_API)
+        certificates = credentials.Certificates()
+        self._credentials = credentials.Credentials(server, certificates, {"User-Agent": client.USER_AGENT})
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=self._server.timeout)
-        self._session = aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": client.USER_AGENT})
+        self._session = aiohttp.ClientSession(timeout=timeout)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -109,38 +103,22 @@ class Api:
 
     async def _posted(self, url: str, form: Mapping[str, str]) -> bytes:
         assert self._session is not None, "used outside `async with`"  # noqa: S101 - a mistake of the caller
+        limit = self._server.body_limit
         try:
-            headers, tls = self._headers(), self._tls()
-            async with self._session.post(
-                url, data=form, headers=headers, allow_redirects=False, **tls
-            ) as answer:
-                body = await self._body(answer)
+            async with self._session.post(url, data=form, **self._credentials.options()) as answer:
+                body = await bodies.received(answer, limit)
                 if answer.status != _OK:
                     raise _refused(answer, body)
                 return body
+        except bodies.TooLongError:
+            detail = f"the answer is longer than {limit} bytes, expected less"
+            raise QueryError(
+                "too_large", f"{detail}: narrow prometheus.selector or raise body_limit"
+            ) from None
+        except credentials.UnusableError as error:
+            raise QueryError(error.reason, str(error)) from None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise _explained(error, self._server.timeout) from error
-
-    async def _body(self, answer: aiohttp.ClientResponse) -> bytes:
-        body = bytearray()
-        async for piece in answer.content.iter_chunked(_PIECE_BYTES):
-            body += piece
-            if len(body) > self._server.body_limit:
-                detail = f"the answer is longer than {self._server.body_limit} bytes, expected less"
-                raise QueryError("too_large", f"{detail}: narrow prometheus.selector or raise body_limit")
-        return bytes(body)
-
-    def _headers(self) -> dict[str, str]:
-        token, file = self._server.bearer_token, self._server.bearer_token_file
-        if file:
-            token = Path(file).read_text().strip()
-        return dict(self._server.headers) | ({"Authorization": f"Bearer {token}"} if token else {})
-
-    def _tls(self) -> _Tls:
-        tls = self._server.tls
-        if tls is None or not self._base.startswith("https:"):
-            return {}
-        return {"ssl": self._certificates.context(tls), "server_hostname": tls.server_name or None}
 
 
 def read(body: bytes) -> list[Series]:
@@ -192,4 +170,4 @@ def _explained(error: Exception, timeout: float) -> QueryError:
         return QueryError("tls", f"no TLS connection ({error})")
     if isinstance(error, aiohttp.ClientError):
         return QueryError("connection", f"no connection ({error})")
-    return QueryError("unauthorised", f"token, header or certificate cannot be used ({error})")
+    return QueryError("connection", f"no request can be made ({error})")

@@ -30,6 +30,7 @@ class Server:
     def __init__(self) -> None:
         self.url = ""
         self.requests: list[Request] = []
+        self.connections = 0
         self.open = 0
         self.most_open = 0
 
@@ -41,6 +42,7 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
     tasks: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server.connections += 1
         task = asyncio.ensure_future(_connection(server, handler, reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
