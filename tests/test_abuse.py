@@ -284,6 +284,6 @@ def test_a_damaged_state_is_refused_and_nothing_else() -> None:
         blobs[name] = rng.choice((bytes(damaged), bytes(damaged), *other))
         try:
             checkpoint.thaw(plan, blobs)
-        except checkpoint.UnusableError:
+        except checkpoint.UnusableStateError:
             refused += 1
     assert refused > 200

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from monitor.core.detectors.base import Floats
 
-PLAN = detectors.Plan()
+PLAN = detectors.DetectionPlan()
 LOOK = 60.0
 
 

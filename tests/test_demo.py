@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor.service.demo import engine, fleet, page
+from monitor.service.demo import engine, page, simulated_fleet
 from monitor.sources import http
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 START = 1_700_000_000.0
-BY_NAME = {scenario.name: scenario for scenario in fleet.SCENARIOS}
+BY_NAME = {scenario.name: scenario for scenario in simulated_fleet.SCENARIOS}
 
 
 def samples(body: bytes) -> dict[tuple[str, str], float]:
@@ -29,8 +29,8 @@ def samples(body: bytes) -> dict[tuple[str, str], float]:
 
 def pages(name: str, *seconds: float) -> list[Mapping[tuple[str, str], float]]:
     """The samples of a scenario's page at each time."""
-    simulated = engine.Engine(BY_NAME[name], np.random.default_rng(1))
-    shown = page.Page(simulated, BY_NAME[name].model_name, START)
+    simulated = engine.SimulatedEngine(BY_NAME[name], np.random.default_rng(1))
+    shown = page.SimulatedPage(simulated, BY_NAME[name].model_name, START)
     read: list[Mapping[tuple[str, str], float]] = []
     for moment in seconds:
         simulated.advance(moment)
@@ -96,8 +96,8 @@ def test_a_run_depends_on_the_seed_and_the_time_alone() -> None:
 
 def test_the_page_has_the_shape_of_a_real_one() -> None:
     """Size, series and `_created` families are about those of a real page of 48 to 54 KB."""
-    simulated = engine.Engine(BY_NAME["llama-0"], np.random.default_rng(1))
-    body = page.Page(simulated, "simulated/llama-70b", START).render()
+    simulated = engine.SimulatedEngine(BY_NAME["llama-0"], np.random.default_rng(1))
+    body = page.SimulatedPage(simulated, "simulated/llama-70b", START).render()
     assert 45_000 < len(body) < 60_000
     assert b'vllm:spec_decode_num_drafts_created{engine="0",model_name="simulated/llama-70b"} 1.7e+09' in body
     helps = [line for line in body.splitlines() if line.startswith(b"# HELP")]
@@ -107,7 +107,7 @@ def test_the_page_has_the_shape_of_a_real_one() -> None:
 async def test_every_engine_is_served_over_http() -> None:
     """Each target of the fleet gives its page, its model and its version, and all stop together."""
     now = START
-    simulated = fleet.Fleet(seed=3, clock=lambda: now)
+    simulated = simulated_fleet.SimulatedFleet(seed=3, clock=lambda: now)
     targets = [
         http.Target(name, url, beside=(http.Beside("/version"), http.Beside("/v1/models")))
         for name, url in await simulated.start()

@@ -29,7 +29,7 @@ class Watched:
     """Streams of some groups under detectors and fleet, with all that was said of them."""
 
     groups: Ints
-    plan: detectors.Plan = field(default_factory=detectors.Plan)
+    plan: detectors.DetectionPlan = field(default_factory=detectors.DetectionPlan)
     alarms: list[Alarm] = field(default_factory=list)
     common: list[FleetAlarm] = field(default_factory=list)
 

@@ -157,7 +157,7 @@ async def test_an_event_soon_after_a_reload_is_not_told_as_over() -> None:
     """Receivers changed just before an event opens: it is told as open, once, and not as over."""
     engine, kept, hook = Engine(), Store(), receivers.Server()
     async with receivers.up(hook), listening(engine) as url, running(url, kept) as one:
-        plan = notify.Plan((notify.Receiver("webhook", "hook", hook.url),))
+        plan = notify.NotifyPlan((notify.Receiver("webhook", "hook", hook.url),))
         engine.looked = lambda: one.notify(plan)
         await until(lambda: drafts(one) >= 40_000)
         engine.acceptance = 0.0

@@ -9,7 +9,7 @@ import yaml
 from pydantic import ValidationError
 
 from monitor import settings
-from monitor.settings import fields, layers
+from monitor.settings import layers, values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -256,7 +256,9 @@ def test_a_file_that_cannot_be_read_is_refused(kind: str, tmp_path: Path) -> Non
         file.mkdir()
     if kind == "binary":
         file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(settings.Unreadable, match=r"specmon\.yml: .*; expected a YAML file with settings$"):
+    with pytest.raises(
+        settings.UnreadableFile, match=r"specmon\.yml: .*; expected a YAML file with settings$"
+    ):
         settings.load({}, {}, str(file))
 
 
@@ -362,5 +364,5 @@ def test_the_digest_tells_settings_apart(change: dict[str, str | list[str]]) -> 
 )
 def test_listen_addresses(address: str, expected: tuple[str | None, int]) -> None:
     """A listen address is host and port; without a host it is every interface."""
-    assert fields.host_and_port(address) == expected
+    assert values.host_and_port(address) == expected
     assert settings.load({"web.listen_address": [address]}, {}).web.sockets == (expected,)

@@ -68,7 +68,9 @@ def test_listed_and_found_targets_are_shared() -> None:
     split = []
     for ordinal in "012":
         given = settings.load({}, {"SPECMON_SHARDS__TOTAL": "3", "SPECMON_SHARDS__ORDINAL": ordinal})
-        given = given.model_copy(update={"targets": tuple(settings.Target(**each) for each in listed)})
+        given = given.model_copy(
+            update={"targets": tuple(settings.TargetSettings(**each) for each in listed)}
+        )
         split.append([target.name for target in assembly.scrape_targets(given, found)])
     assert all(split)
     every = [f"10.0.0.{number}:8000" for number in range(20)] + NAMES[:20]

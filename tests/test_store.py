@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor import store
-from monitor.core.streams.history import Bucket
+from monitor.core.streams.history import HistoryBucket
 from monitor.store import Store, sqlite_file
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ NOW = 1_700_000_100.0
 DAY = 86_400.0
 
 
-def bucket(at: float, *, stream: str = "s", drafts: float = 10.0, **other: object) -> Bucket:
+def bucket(at: float, *, stream: str = "s", drafts: float = 10.0, **other: object) -> HistoryBucket:
     """A minute of history."""
-    made = Bucket(
+    made = HistoryBucket(
         stream=stream,
         at=at,
         seconds=60.0,
@@ -229,7 +229,7 @@ def test_a_second_process_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sqlite_file, "SECONDS_TO_WAIT_FOR_THE_FILE", 0.1)
     path = str(tmp_path / "specmon.db")
     kept = Store(path)
-    with pytest.raises(store.UnusableError) as refusal:
+    with pytest.raises(store.UnusableFileError) as refusal:
         Store(path)
     assert str(refusal.value) == f"{path}: another process holds it, expected a file of this process alone"
     kept.close()
@@ -271,7 +271,7 @@ def test_a_file_that_is_not_ours_is_refused_untouched(tmp_path: Path, case: str)
     path = tmp_path / "file.db"
     make(path)
     before = path.read_bytes() if path.is_file() else b""
-    with pytest.raises(store.UnusableError) as refusal:
+    with pytest.raises(store.UnusableFileError) as refusal:
         Store(str(path))
     assert str(refusal.value).startswith(f"{path}: {message}")
     assert (path.read_bytes() if path.is_file() else b"") == before
@@ -279,7 +279,7 @@ def test_a_file_that_is_not_ours_is_refused_untouched(tmp_path: Path, case: str)
 
 def test_a_missing_folder_is_said(tmp_path: Path) -> None:
     """A path in a folder that is not there is a mistake in the settings, not a reason to make folders."""
-    with pytest.raises(store.UnusableError) as refusal:
+    with pytest.raises(store.UnusableFileError) as refusal:
         Store(str(tmp_path / "no" / "specmon.db"))
     assert str(refusal.value).endswith(
         f"there is no folder {tmp_path / 'no'}, expected one that can be written"

@@ -31,7 +31,7 @@ def test_no_damage_is_a_traceback(tmp_path: Path) -> None:
             page = rng.randrange(len(damaged) // 4096) * 4096
             damaged[rng.choice((rng.randrange(len(damaged)), page + rng.randrange(16)))] = rng.randrange(256)
         path.write_bytes(damaged)
-        with contextlib.suppress(store.UnusableError):
+        with contextlib.suppress(store.UnusableFileError):
             kept = Store(str(path), clock=lambda: NOW)
             rows.Rows((key, record) for _, key, record in kept.notices())
             saved = False

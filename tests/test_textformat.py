@@ -14,7 +14,7 @@ from monitor.metrics import textformat
 from monitor.metrics.textformat import Column, Family
 
 
-def sample(value: float, kind: textformat.Kind = "gauge") -> str:
+def sample(value: float, kind: textformat.FamilyKind = "gauge") -> str:
     """Return the last line of a page that holds one sample."""
     page = textformat.render([textformat.single("specmon_x", kind, "x", value)]).decode()
     return page.splitlines()[-1]
@@ -70,7 +70,7 @@ def test_lone_surrogate_costs_one_character() -> None:
         pytest.param("gauge", "# TYPE specmon_x gauge", "# TYPE specmon_x gauge", id="gauge"),
     ],
 )
-def test_type_lines(kind: textformat.Kind, plain: str, openmetrics: str) -> None:
+def test_type_lines(kind: textformat.FamilyKind, plain: str, openmetrics: str) -> None:
     """Each format names a family's type in its own way."""
     family = textformat.single("specmon_x", kind, "x", 1)
     assert plain in textformat.render([family]).decode().splitlines()
@@ -92,7 +92,7 @@ def test_openmetrics_ends_and_has_units() -> None:
     ("name", "kind"),
     [("specmon_x_total", "counter"), ("specmon_x_info", "info"), ("specmon:x", "gauge"), ("1x", "gauge")],
 )
-def test_refused_names(name: str, kind: textformat.Kind) -> None:
+def test_refused_names(name: str, kind: textformat.FamilyKind) -> None:
     """A name that no scraper would take, or with its suffix written already, is refused where it is made."""
     with pytest.raises(ValueError, match=f"metric family '{name}': expected"):
         textformat.single(name, kind, "x", 1)

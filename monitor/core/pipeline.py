@@ -61,7 +61,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class _News:
+class _RowNews:
     """A reading with the row it belongs to and when its target's page was last read."""
 
     row: int
@@ -103,7 +103,7 @@ def _rounds(scrapes: Sequence[Scrape]) -> Iterator[Sequence[Scrape]]:
         yield batch
 
 
-def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> list[_News]:
+def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> list[_RowNews]:
     """Return the readings of a round, each with its stream's row; streams that are new get one."""
     found: list[tuple[StreamKey, float, float, Reading]] = []
     for scrape in batch:
@@ -122,7 +122,9 @@ def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> list[_News]:
         for key, _, _, _ in found:
             state.targets[key.target].dropped += key not in state.rows
     return [
-        _News(state.rows[key], at, since, reading) for key, at, since, reading in found if key in state.rows
+        _RowNews(state.rows[key], at, since, reading)
+        for key, at, since, reading in found
+        if key in state.rows
     ]
 
 
@@ -154,7 +156,7 @@ def _look(declared: Declared, target: TargetState, scrape: Scrape) -> tuple[Read
 
 
 def _recognise(
-    plan: Plan, state: State, news: Sequence[_News], believed: npt.NDArray[np.bool_]
+    plan: Plan, state: State, news: Sequence[_RowNews], believed: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.bool_], list[Event]]:
     """Return which readings belong to a new regime, and the events of speculation switched off.
 
@@ -176,7 +178,7 @@ def _recognise(
     return changed, switched
 
 
-def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation | None, list[Event]]:
+def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observation | None, list[Event]]:
     """Return what one round shows of its streams (None: nothing was counted) and the events that follow."""
     width = max(len(each.reading.accepted) for each in news)
     if width > state.num_positions:
@@ -214,7 +216,7 @@ def _judge(plan: Plan, state: State, news: Sequence[_News]) -> tuple[Observation
 
 def _note_status(
     state: State,
-    news: Sequence[_News],
+    news: Sequence[_RowNews],
     rows: npt.NDArray[np.intp],
     now: readings.Readings,
     outcome: npt.NDArray[np.int64],

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-Kind = Literal["counter", "gauge", "info"]
+FamilyKind = Literal["counter", "gauge", "info"]
 
 TEXT_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS_CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-_SUFFIX: dict[Kind, str] = {"counter": "_total", "gauge": "", "info": "_info"}
+_SUFFIX: dict[FamilyKind, str] = {"counter": "_total", "gauge": "", "info": "_info"}
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _EXACT_INTEGERS = 2.0**53
 
@@ -45,7 +45,7 @@ class Family:
     """One metric family; `name` comes without `_total` or `_info`, `help` names the source or the formula."""
 
     name: str
-    kind: Kind
+    kind: FamilyKind
     help: str
     columns: Sequence[Column]
 
@@ -62,7 +62,7 @@ def labels(pairs: Mapping[str, str]) -> str:
     return ",".join(f'{name}="{_escape(value)}"' for name, value in pairs.items())
 
 
-def single(name: str, kind: Kind, help_text: str, value: float) -> Family:
+def single(name: str, kind: FamilyKind, help_text: str, value: float) -> Family:
     """Return a family of one sample without labels."""
     return Family(name, kind, help_text, (Column(("",), (value,)),))
 

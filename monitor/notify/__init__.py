@@ -7,6 +7,6 @@ receiver has accepted it: a restart or an outage delays it and loses nothing.
 from __future__ import annotations
 
 from monitor.notify.notifier import Notifier
-from monitor.notify.plan import Plan, Receiver, Site
+from monitor.notify.plan import LinkBases, NotifyPlan, Receiver
 
-__all__ = ["Notifier", "Plan", "Receiver", "Site"]
+__all__ = ["LinkBases", "Notifier", "NotifyPlan", "Receiver"]

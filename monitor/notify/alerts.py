@@ -15,7 +15,7 @@ from monitor.web import fields, sentences, wording
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from monitor.notify.plan import Site
+    from monitor.notify.plan import LinkBases
     from monitor.web.fields import Record
 
 LIFETIMES = 4  # an alert ends by itself when it was not posted again for so many resend intervals
@@ -94,7 +94,13 @@ def identity(event: Record, labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def alert(
-    event: Record, labels: Mapping[str, str], site: Site, now: float, *, lifetime: float, late: bool = False
+    event: Record,
+    labels: Mapping[str, str],
+    site: LinkBases,
+    now: float,
+    *,
+    lifetime: float,
+    late: bool = False,
 ) -> dict[str, object]:
     """Return the alert as `POST /api/v2/alerts` takes it, posted at `now` (unix seconds).
 
@@ -115,12 +121,12 @@ def alert(
     }
 
 
-def body(event: Record, labels: Mapping[str, str], site: Site) -> dict[str, object]:
+def body(event: Record, labels: Mapping[str, str], site: LinkBases) -> dict[str, object]:
     """Return what a webhook gets: the event as the API shows it, the target's labels, and the texts."""
     return {**event, "labels": dict(labels), **texts(event, site)}
 
 
-def texts(event: Record, site: Site) -> dict[str, str]:
+def texts(event: Record, site: LinkBases) -> dict[str, str]:
     """Return summary, description and links of an event; a link is empty where nobody said where it leads."""
     naming = _naming(event)
     model = fields.text(event, "model_name") or "the model"
@@ -145,7 +151,7 @@ def _naming(event: Record) -> Naming:
     return names[fields.text(event, "kind")]
 
 
-def _report(event: Record, site: Site) -> str:
+def _report(event: Record, site: LinkBases) -> str:
     return f"{site.report}/report/events/{quote(fields.text(event, 'id'), safe='')}" if site.report else ""
 
 

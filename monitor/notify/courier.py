@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import aiohttp
 
-    from monitor.notify.plan import Plan, Receiver
+    from monitor.notify.plan import NotifyPlan, Receiver
     from monitor.notify.queues import Queue
     from monitor.notify.rows import Changes, Notice, Rows
 
@@ -33,7 +33,7 @@ class Courier:
     def __init__(
         self,
         receiver: Receiver,
-        plan: Plan,
+        plan: NotifyPlan,
         kept: Rows,
         *,
         clock: Callable[[], float],

@@ -14,7 +14,7 @@ from monitor.metrics import textformat
 from monitor.metrics.textformat import Column, Family
 from monitor.notify import rows
 from monitor.notify.courier import Courier
-from monitor.notify.plan import Plan
+from monitor.notify.plan import NotifyPlan
 from monitor.notify.rows import Rows
 from monitor.web import fields
 
@@ -42,7 +42,7 @@ class Notifier:
 
     def __init__(
         self,
-        plan: Plan | None = None,
+        plan: NotifyPlan | None = None,
         kept: Iterable[tuple[str, str, str]] = (),
         *,
         clock: Callable[[], float],
@@ -59,7 +59,7 @@ class Notifier:
         found: dict[str, list[tuple[str, str]]] = {}
         for receiver, key, record in kept:
             found.setdefault(receiver, []).append((key, record))
-        self._install(plan or Plan(), {name: Rows(each) for name, each in found.items()})
+        self._install(plan or NotifyPlan(), {name: Rows(each) for name, each in found.items()})
 
     def offer(self, event: Record, labels: Mapping[str, str], *, again: bool = False) -> None:
         """Take an event that opened, grew or closed, as `events.as_json` has it, with its target's labels.
@@ -106,7 +106,7 @@ class Notifier:
         for courier in self._couriers.values():
             courier.wake()
 
-    def replace(self, plan: Plan) -> None:
+    def replace(self, plan: NotifyPlan) -> None:
         """Go on with other receivers and settings; a receiver that stays by name keeps its queue."""
         counts = {name: (old.sent, old.failures) for name, old in self._couriers.items()}
         self._install(plan, {name: old.queue.rows for name, old in self._couriers.items()})
@@ -135,7 +135,7 @@ class Notifier:
         """Yield what is known of the deliveries, per receiver; nothing where there is none."""
         couriers = list(self._couriers.values())
         blocks = [textformat.labels({"receiver": courier.receiver.name}) for courier in couriers]
-        counted: tuple[tuple[str, textformat.Kind, str, list[int]], ...] = (
+        counted: tuple[tuple[str, textformat.FamilyKind, str, list[int]], ...] = (
             ("sent", "counter", "Posts that the receiver accepted.", [each.sent for each in couriers]),
             (
                 "failures",
@@ -159,7 +159,7 @@ class Notifier:
         for name, kind, help_text, values in counted:
             yield Family(f"specmon_notify_{name}", kind, help_text, (Column(blocks, values),))
 
-    def _install(self, plan: Plan, kept: Mapping[str, Rows]) -> None:
+    def _install(self, plan: NotifyPlan, kept: Mapping[str, Rows]) -> None:
         self._plan = plan
         self._couriers = {
             receiver.name: Courier(

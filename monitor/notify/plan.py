@@ -34,7 +34,7 @@ class Receiver:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class LinkBases:
     """What links begin with: this monitor's own address, the folder of the runbooks; empty: no such link."""
 
     report: str = ""
@@ -42,7 +42,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class NotifyPlan:
     """All that notifying needs to know; without receivers nothing is ever told.
 
     `resend_seconds` is how often an open alert is posted to an Alertmanager again; one that is not posted
@@ -52,7 +52,7 @@ class Plan:
     receivers: tuple[Receiver, ...] = ()
     min_severity: Severity = "warning"
     resend_seconds: float = 60.0
-    site: Site = Site()
+    site: LinkBases = LinkBases()
 
     def covers(self, severity: object) -> bool:
         """Return whether an event of this severity is told."""

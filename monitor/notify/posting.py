@@ -54,7 +54,13 @@ class Line:
             async with session.post(url, json=content, **options) as answer:
                 if answer.status // 100 != 2:  # noqa: PLR2004 - the range of success
                     raise await _refusal(answer)
-        except (aiohttp.ClientError, credentials.UnusableError, TimeoutError, OSError, ValueError) as error:
+        except (
+            aiohttp.ClientError,
+            credentials.UnusableCredentialsError,
+            TimeoutError,
+            OSError,
+            ValueError,
+        ) as error:
             raise UndeliveredError(_explained(error)) from error
 
     async def started(self, session: aiohttp.ClientSession) -> str:
@@ -62,7 +68,7 @@ class Line:
         try:
             async with session.get(self._base + _STATUS, **self._credentials.options()) as answer:
                 return str((await answer.json()).get("uptime", "")) if answer.status == _OK else ""
-        except (aiohttp.ClientError, credentials.UnusableError, TimeoutError, OSError):
+        except (aiohttp.ClientError, credentials.UnusableCredentialsError, TimeoutError, OSError):
             return ""  # the post will say what is wrong
         except (ValueError, AttributeError):
             return ""  # an answer that does not say it

@@ -16,7 +16,7 @@ from monitor.web import fields
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from monitor.notify.plan import Site
+    from monitor.notify.plan import LinkBases
     from monitor.notify.rows import Rows
     from monitor.web.fields import Record
 
@@ -50,7 +50,7 @@ class Queue(Protocol):
     def waiting(self) -> int:
         """Return how many notices the receiver has not accepted."""
 
-    def content(self, notices: Sequence[Notice], site: Site, now: float) -> object:
+    def content(self, notices: Sequence[Notice], site: LinkBases, now: float) -> object:
         """Return the JSON value to post."""
 
 
@@ -121,7 +121,7 @@ class AlertQueue:
         """Return how many alerts changed since the Alertmanager accepted them."""
         return sum(not _settled(notice) and notice.key not in self._posted for notice in self.rows.all())
 
-    def content(self, notices: Sequence[Notice], site: Site, now: float) -> object:
+    def content(self, notices: Sequence[Notice], site: LinkBases, now: float) -> object:
         """Return the list of alerts."""
         lifetime = alerts.LIFETIMES * self._resend
         return [
@@ -210,7 +210,7 @@ class HookQueue:
         """Return how many changes were not told."""
         return sum(not notice.told for notice in self.rows.all())
 
-    def content(self, notices: Sequence[Notice], site: Site, now: float) -> object:  # noqa: ARG002 - as `Queue` has it
+    def content(self, notices: Sequence[Notice], site: LinkBases, now: float) -> object:  # noqa: ARG002 - as `Queue` has it
         """Return the one event."""
         return alerts.body(notices[0].event, notices[0].labels, site)
 

@@ -17,12 +17,12 @@ from monitor.sources.discovery import shards
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from monitor.settings import Settings, Target
+    from monitor.settings import Settings, TargetSettings
     from monitor.settings.discovery import HttpDiscovery, KubernetesDiscovery
-    from monitor.settings.notify import Receiver
-    from monitor.settings.section import Tls
+    from monitor.settings.notify import ReceiverSettings
+    from monitor.settings.section import TlsSettings
     from monitor.sources.discovery import Found, Provider
-    from monitor.sources.prometheus import Reader, Wanted
+    from monitor.sources.prometheus import GridReader, Wanted
 
 LONGEST_ANSWER_SECONDS = 10.0
 # Kind of discovery -> the module that it needs, which an extra of the same name installs.
@@ -37,7 +37,7 @@ def plan(settings: Settings, found: Sequence[Found] = ()) -> pipeline.Plan:
     """Return what the pipeline needs to know."""
     plain = settings.economics.plain_step_seconds
     return pipeline.Plan(
-        detection=detectors.Plan(false_alarms_per_month=settings.detection.false_alarms_per_month),
+        detection=detectors.DetectionPlan(false_alarms_per_month=settings.detection.false_alarms_per_month),
         limits=streams.Limits(
             scrape_interval=settings.scrape.interval,
             forget_seconds=settings.discovery.forget_after,
@@ -65,13 +65,13 @@ def shard(settings: Settings) -> shards.Shard:
         raise MissingError(f"shards.ordinal: {error}") from error
 
 
-def query_reader(settings: Settings) -> Reader | None:
+def query_reader(settings: Settings) -> GridReader | None:
     """Return what reads this shard's counters from a query API, None where the settings name none."""
     if not settings.prometheus.url:
         return None
     from monitor.sources import prometheus  # noqa: PLC0415
 
-    return prometheus.Reader(queries_wanted(settings), time.time, owned=shard(settings).owns)
+    return prometheus.GridReader(queries_wanted(settings), time.time, owned=shard(settings).owns)
 
 
 def queries_wanted(settings: Settings) -> Wanted:
@@ -80,7 +80,7 @@ def queries_wanted(settings: Settings) -> Wanted:
 
     given = settings.prometheus
     return prometheus.Wanted(
-        server=queries.Server(
+        server=queries.QueryServer(
             url=given.url,
             headers=tuple((name, value.get_secret_value()) for name, value in given.headers.items()),
             bearer_token=given.bearer_token.get_secret_value(),
@@ -97,17 +97,17 @@ def queries_wanted(settings: Settings) -> Wanted:
     )
 
 
-def notifications(settings: Settings) -> notify.Plan:
+def notifications(settings: Settings) -> notify.NotifyPlan:
     """Return whom to tell of events, and what."""
     wanted = settings.notify
-    return notify.Plan(
+    return notify.NotifyPlan(
         receivers=(
             *(_receiver("alertmanager", each) for each in wanted.alertmanagers),
             *(_receiver("webhook", each) for each in wanted.webhooks),
         ),
         min_severity=wanted.min_severity,
         resend_seconds=wanted.resend_interval,
-        site=notify.Site(settings.web.external_url.rstrip("/"), wanted.runbooks_url.rstrip("/")),
+        site=notify.LinkBases(settings.web.external_url.rstrip("/"), wanted.runbooks_url.rstrip("/")),
     )
 
 
@@ -119,21 +119,21 @@ def providers(settings: Settings) -> list[Provider]:
     wanted = settings.discovery
     made: list[Provider] = []
     if wanted.files:
-        from monitor.sources.discovery import files  # noqa: PLC0415
+        from monitor.sources.discovery import target_files  # noqa: PLC0415
 
-        made.append(files.Files(wanted.files, wanted.interval))
+        made.append(target_files.Files(wanted.files, wanted.interval))
     made += [_from_url(settings, source) for source in wanted.http]
     if wanted.dns:
         _require("dns")
         from monitor.sources.discovery import dns  # noqa: PLC0415
 
-        made.append(dns.Names(wanted.dns, wanted.interval))
+        made.append(dns.SrvNames(wanted.dns, wanted.interval))
     made += [each for pods in wanted.kubernetes for each in _from_cluster(pods)]
     return made
 
 
 def _from_url(settings: Settings, source: HttpDiscovery) -> Provider:
-    from monitor.sources.discovery import http  # noqa: PLC0415
+    from monitor.sources.discovery import target_urls  # noqa: PLC0415
 
     interval = settings.discovery.interval
     page = targets.Target(
@@ -146,15 +146,15 @@ def _from_url(settings: Settings, source: HttpDiscovery) -> Provider:
         interval=interval,
         timeout=min(LONGEST_ANSWER_SECONDS, interval * 2 / 3),
     )
-    return http.Url(page, time.time)
+    return target_urls.Url(page, time.time)
 
 
 def _from_cluster(pods: KubernetesDiscovery) -> list[Provider]:
     _require("kubernetes")
     from monitor.sources.discovery import kubernetes  # noqa: PLC0415
-    from monitor.sources.discovery.pods import Page  # noqa: PLC0415
+    from monitor.sources.discovery.pods import PodPage  # noqa: PLC0415
 
-    page = Page(pods.port, pods.path, pods.scheme)
+    page = PodPage(pods.port, pods.path, pods.scheme)
     return [
         kubernetes.Pods(pods.selector, page, namespace, pods.kubeconfig)
         for namespace in pods.namespaces or ("",)
@@ -168,7 +168,7 @@ def _require(extra: str) -> None:
         raise MissingError(f"discovery.{extra}: the library {module!r} is not installed, {install}")
 
 
-def _receiver(kind: Literal["alertmanager", "webhook"], receiver: Receiver) -> notify.Receiver:
+def _receiver(kind: Literal["alertmanager", "webhook"], receiver: ReceiverSettings) -> notify.Receiver:
     return notify.Receiver(
         kind=kind,
         name=receiver.label,
@@ -180,7 +180,7 @@ def _receiver(kind: Literal["alertmanager", "webhook"], receiver: Receiver) -> n
     )
 
 
-def _declared(target: Target) -> regimes.Declared:
+def _declared(target: TargetSettings) -> regimes.Declared:
     return regimes.Declared(
         engine=target.engine,
         model_name=target.model,
@@ -215,7 +215,7 @@ def _found_target(settings: Settings, found: Found) -> targets.Target:
     )
 
 
-def _target(settings: Settings, target: Target) -> targets.Target:
+def _target(settings: Settings, target: TargetSettings) -> targets.Target:
     scrape = settings.scrape
     own = bool(target.bearer_token.get_secret_value() or target.bearer_token_file)
     token, token_file = (
@@ -236,7 +236,7 @@ def _target(settings: Settings, target: Target) -> targets.Target:
     )
 
 
-def _tls(tls: Tls) -> targets.Tls | None:
+def _tls(tls: TlsSettings) -> targets.Tls | None:
     made = targets.Tls(
         ca_file=tls.ca_file or None,
         cert_file=tls.cert_file or None,

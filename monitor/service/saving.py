@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from monitor.core.events import Event
-    from monitor.core.streams.history import Bucket
+    from monitor.core.streams.history import HistoryBucket
     from monitor.notify import Notifier
     from monitor.notify.notifier import KeptNotices
-    from monitor.service.snapshot import Facts
+    from monitor.service.snapshot import SnapshotParts
 
     Labels = Callable[[Event], Mapping[str, str]]
 
@@ -46,13 +46,13 @@ class Cut:
     events: Sequence[Event]
     offers: Sequence[_Offer]
     open_now: Sequence[Event] | None
-    buckets: Sequence[Bucket]
+    buckets: Sequence[HistoryBucket]
 
 
 class Saver:
     """Saves what `facts` hold and what was noted; `labels` gives those of an event's target."""
 
-    def __init__(self, facts: Facts, notifier: Notifier, labels: Labels) -> None:
+    def __init__(self, facts: SnapshotParts, notifier: Notifier, labels: Labels) -> None:
         self._facts, self._notifier, self._labels = facts, notifier, labels
         self._unsaved: list[Event] = []
         self._offers: list[_Offer] = []
@@ -74,7 +74,7 @@ class Saver:
         """Have the receivers brought to what is open at the next save."""
         self._all_asked = True
 
-    async def run(self, pool: Executor, record: Callable[[], Sequence[Bucket]] | None) -> None:
+    async def run(self, pool: Executor, record: Callable[[], Sequence[HistoryBucket]] | None) -> None:
         """Save on a thread of `pool` and let the notices go; `record` makes the buckets, the lock held.
 
         Whoever cancels this waits for its end: what was taken to be saved is nowhere else any more.
@@ -86,7 +86,7 @@ class Saver:
             await saving
             raise
 
-    async def _run(self, pool: Executor, record: Callable[[], Sequence[Bucket]] | None) -> None:
+    async def _run(self, pool: Executor, record: Callable[[], Sequence[HistoryBucket]] | None) -> None:
         loop = asyncio.get_running_loop()
         cut = await loop.run_in_executor(pool, self._cut, record)
         notices = self._notices(cut)
@@ -94,12 +94,12 @@ class Saver:
         # What cannot be saved is told all the same: a full disk must not keep an alarm back.
         self._notifier.release(() if saved else notices)
 
-    def save_last(self, record: Callable[[], Sequence[Bucket]]) -> None:
+    def save_last(self, record: Callable[[], Sequence[HistoryBucket]]) -> None:
         """Save here and now, at the end of the process."""
         cut = self._cut(record)
         self._save(cut, self._notices(cut))
 
-    def _cut(self, record: Callable[[], Sequence[Bucket]] | None) -> Cut:
+    def _cut(self, record: Callable[[], Sequence[HistoryBucket]] | None) -> Cut:
         with self._facts.lock:
             buckets = record() if record is not None else []
             unsaved, self._unsaved = self._unsaved, []

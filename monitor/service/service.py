@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from monitor.metrics.textformat import Family
     from monitor.notify import Notifier
     from monitor.notify.notifier import KeptNotices
-    from monitor.service.snapshot import Facts
+    from monitor.service.snapshot import SnapshotParts
     from monitor.sources.discovery.running import Discovery
-    from monitor.sources.prometheus import Reader
+    from monitor.sources.prometheus import GridReader
     from monitor.sources.targets import Target
     from monitor.store import Store
 
@@ -71,7 +71,7 @@ class Service:
         simulated: bool = False,
         discovery: Discovery | None = None,
         notifier: Notifier | None = None,
-        queried: Reader | None = None,
+        queried: GridReader | None = None,
         shard: shards.Shard | None = None,
     ) -> None:
         self._plan, self._store = plan, kept
@@ -141,7 +141,7 @@ class Service:
         self._scraped = {target.name: target.url for target in targets}
         self._list()
 
-    def notify(self, plan: notify.Plan) -> None:
+    def notify(self, plan: notify.NotifyPlan) -> None:
         """Go on with other receivers of notifications; they are told what is open."""
         self._notifier.replace(plan)
         self._saver.ask_all()
@@ -150,8 +150,8 @@ class Service:
         """Remember how the last reload of the configuration went."""
         self._reload = (successful, self._clock() if successful else self._reload[1])
 
-    def _first_facts(self, config: Callable[[], str], *, simulated: bool) -> Facts:
-        return snapshot.Facts(
+    def _first_facts(self, config: Callable[[], str], *, simulated: bool) -> SnapshotParts:
+        return snapshot.SnapshotParts(
             plan=self._plan,
             state=self._state,
             store=self._store,
@@ -178,7 +178,7 @@ class Service:
             return pipeline.begin(self._plan)
         try:
             return checkpoint.thaw(self._plan, blobs)
-        except checkpoint.UnusableError as error:
+        except checkpoint.UnusableStateError as error:
             log.warning("beginning anew: %s", error)
             return pipeline.begin(self._plan)
 
@@ -326,7 +326,7 @@ class Service:
     async def _keep_notices(self, pool: ThreadPoolExecutor, notices: KeptNotices) -> bool:
         return await asyncio.get_running_loop().run_in_executor(pool, self._store.keep_notices, notices)
 
-    def _record(self) -> list[history.Bucket]:
+    def _record(self) -> list[history.HistoryBucket]:
         """Return the buckets of history since the last call, the lock held."""
         self._note_states()
         return self._recorder.take(self._state, self._codes, streams.STATES, self._clock())

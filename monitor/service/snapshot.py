@@ -2,7 +2,7 @@
 
 Made in a moment on the event loop; what costs time (the estimates of all streams) is made when it is asked
 for, on the reader's own thread, and kept for the rest of the request. The pipeline's state is only read
-while `Facts.lock` is held; a step goes before all who wait for it.
+while `SnapshotParts.lock` is held; a step goes before all who wait for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SEVERITIES = ("critical", "warning", "info")
 
 
 @dataclass(slots=True)
-class Facts:
+class SnapshotParts:
     """What a snapshot is made from: the service's parts, and the lock that guards the state."""
 
     plan: Plan
@@ -60,9 +60,9 @@ class Facts:
 
 
 class Snapshot:
-    """Implements `web.view.View` over `Facts` at one time."""
+    """Implements `web.view.View` over `SnapshotParts` at one time."""
 
-    def __init__(self, facts: Facts, now: float) -> None:
+    def __init__(self, facts: SnapshotParts, now: float) -> None:
         self._facts = facts
         self.now = now
         self.version = monitor.__version__
@@ -101,7 +101,7 @@ class Snapshot:
         """One event by its id."""
         return self._facts.store.event(event_id)
 
-    def history(self, stream_id: str, start: float, end: float) -> Sequence[view.Bucket]:
+    def history(self, stream_id: str, start: float, end: float) -> Sequence[view.ShownBucket]:
         """The buckets of a stream between two times, oldest first."""
         kept = self._facts.store.history(stream_id, start, end)
         made = estimates.from_sums(history.as_sums(kept))
@@ -148,7 +148,7 @@ class Snapshot:
             ]
 
 
-def _stream(facts: Facts, row: int, records: Sequence[summaries.Record]) -> view.StreamView:
+def _stream(facts: SnapshotParts, row: int, records: Sequence[summaries.Record]) -> view.StreamView:
     """Return the view of one stream: over the shortest window that holds enough drafts to say something."""
     identity, status = facts.state.identities[row], facts.state.status[row]
     target = facts.state.targets[identity.key.target]
@@ -195,7 +195,7 @@ def _drafts(record: summaries.Record) -> float:
     return float(drafts) if isinstance(drafts, int | float) else 0.0
 
 
-def _target(facts: Facts, name: str) -> view.TargetView:
+def _target(facts: SnapshotParts, name: str) -> view.TargetView:
     target = facts.state.targets.get(name)
     url = targets.shown(facts.urls[name]) if name in facts.urls else ""
     if target is None:
@@ -219,7 +219,7 @@ def _target(facts: Facts, name: str) -> view.TargetView:
     )
 
 
-def _target_row(facts: Facts, name: str) -> metrics.TargetRow:
+def _target_row(facts: SnapshotParts, name: str) -> metrics.TargetRow:
     target = facts.state.targets[name]
     return metrics.TargetRow(
         name=name,
@@ -232,7 +232,7 @@ def _target_row(facts: Facts, name: str) -> metrics.TargetRow:
     )
 
 
-def _stream_table(facts: Facts, now: float, rows: npt.NDArray[np.intp]) -> metrics.StreamTable:
+def _stream_table(facts: SnapshotParts, now: float, rows: npt.NDArray[np.intp]) -> metrics.StreamTable:
     state = facts.state
     at = np.full(len(rows), now)
     sums = state.sums[rows]
@@ -271,7 +271,7 @@ def _stream_table(facts: Facts, now: float, rows: npt.NDArray[np.intp]) -> metri
     )
 
 
-def _window(name: str, sums: windows.Sums, facts: Facts) -> metrics.WindowTable:
+def _window(name: str, sums: windows.Sums, facts: SnapshotParts) -> metrics.WindowTable:
     made = estimates.from_sums(sums)
     plain = facts.plan.plain_step_seconds
     return metrics.WindowTable(
@@ -348,8 +348,8 @@ def _violations(state: State, rows: npt.NDArray[np.intp]) -> dict[str, npt.NDArr
     return found
 
 
-def _bucket(kept: history.Bucket, made: estimates.Estimates, row: int) -> view.Bucket:
-    return view.Bucket(
+def _bucket(kept: history.HistoryBucket, made: estimates.Estimates, row: int) -> view.ShownBucket:
+    return view.ShownBucket(
         at=kept.at,
         seconds=kept.seconds,
         drafts=events.number(kept.drafts),

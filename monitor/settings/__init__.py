@@ -13,15 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from monitor.settings import fields, layers, refusals
-from monitor.settings.fields import Setting
-from monitor.settings.layers import Invalid, Unreadable
-from monitor.settings.sections import Settings, Target
+from monitor.settings import layers, refusals, values
+from monitor.settings.layers import Invalid, UnreadableFile
+from monitor.settings.sections import Settings, TargetSettings
+from monitor.settings.values import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Invalid", "Setting", "Settings", "Target", "Unreadable", "describe", "digest", "load", "masked"]
+__all__ = [
+    "Invalid",
+    "Setting",
+    "Settings",
+    "TargetSettings",
+    "UnreadableFile",
+    "describe",
+    "digest",
+    "load",
+    "masked",
+]
 
 
 def load(
@@ -30,7 +40,7 @@ def load(
     """The settings that flags, environment and YAML file make together.
 
     `arguments` are texts by name of the setting (`web.listen_address`), `environment` is all of it.
-    Raises Invalid with a line per problem, Unreadable when the file cannot be read.
+    Raises Invalid with a line per problem, UnreadableFile when the file cannot be read.
     """
     known = {setting.name: setting for setting in describe()}
     given = (
@@ -48,7 +58,7 @@ def load(
 @functools.cache
 def describe() -> tuple[Setting, ...]:
     """Every setting there is, in the order of the configuration file."""
-    return tuple(fields.describe(Settings, Settings().model_dump(mode="json")))
+    return tuple(values.describe(Settings, Settings().model_dump(mode="json")))
 
 
 def masked(settings: Settings) -> str:

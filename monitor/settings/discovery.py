@@ -8,8 +8,8 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from monitor.settings import section
-from monitor.settings.fields import Duration, ListOf, ReadableFile, Secret, Url, WholeNumber
-from monitor.settings.section import NO_SECRET, Addressed, Section, Tls
+from monitor.settings.section import NO_SECRET, Addressed, Section, TlsSettings
+from monitor.settings.values import Duration, ListOf, ReadableFile, Secret, Url, WholeNumber
 
 _MAX_PORT = 65_535
 # What Kubernetes lets a port be called.
@@ -24,7 +24,7 @@ class HttpDiscovery(Addressed):
     bearer_token_file: ReadableFile = Field(
         "", description="File that holds the token; read again when it changes."
     )
-    tls: Tls = Field(Tls(), description="TLS of this address.")
+    tls: TlsSettings = Field(TlsSettings(), description="TLS of this address.")
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:
@@ -83,7 +83,7 @@ class KubernetesDiscovery(Section):
         return tuple(dict.fromkeys(given))
 
 
-class Discovery(Section):
+class DiscoverySettings(Section):
     """Where targets are found, beside those that are listed."""
 
     files: ListOf[str] = Field(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 
 
-class Malformed(Exception):  # noqa: N818 - read aloud: `except documents.Malformed`
+class NotYaml(Exception):  # noqa: N818 - read aloud: `except documents.Malformed`
     """A text that is not YAML; the message says where."""
 
 
@@ -23,11 +23,11 @@ def read(text: str) -> object:
         return yaml.load(text, _loader())  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         where = f"line {error.problem_mark.line + 1}" if error.problem_mark else "somewhere"
-        raise Malformed(f"not YAML: {where}: {error.problem or error.context}") from error
+        raise NotYaml(f"not YAML: {where}: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
-        raise Malformed(f"not YAML: {error}") from error
+        raise NotYaml(f"not YAML: {error}") from error
     except RecursionError:
-        raise Malformed("not YAML that can be read: too many lists or mappings in each other") from None
+        raise NotYaml("not YAML that can be read: too many lists or mappings in each other") from None
 
 
 @functools.cache

@@ -30,7 +30,7 @@ class Invalid(Exception):  # noqa: N818 - read aloud: `except settings.Invalid`
     """Settings that were refused; the text has one line per problem, each with its path."""
 
 
-class Unreadable(Invalid):
+class UnreadableFile(Invalid):
     """A settings file that could not be read at all."""
 
 
@@ -83,16 +83,16 @@ def from_environment(environment: Mapping[str, str], names: Collection[str]) -> 
 
 
 def from_file(file: str | None) -> Layer:
-    """The layer of the YAML file at `file`, empty for None; raises Invalid, or Unreadable."""
+    """The layer of the YAML file at `file`, empty for None; raises Invalid, or UnreadableFile."""
     if file is None:
         return Layer({}, str)
     try:
         text = Path(file).read_text(encoding="utf-8")
     except OSError as error:
         reason = error.strerror or "cannot be read"
-        raise Unreadable(f"{file}: {reason.lower()}; expected a YAML file with settings") from error
+        raise UnreadableFile(f"{file}: {reason.lower()}; expected a YAML file with settings") from error
     except UnicodeDecodeError as error:
-        raise Unreadable(
+        raise UnreadableFile(
             f"{file}: not UTF-8 at byte {error.start}; expected a YAML file with settings"
         ) from error
     return Layer(_mapping(file, text), lambda name: f"{file}: {name}")
@@ -128,7 +128,7 @@ def _nested(given: Mapping[str, str | list[str]]) -> dict[str, object]:
 def _mapping(file: str, text: str) -> dict[str, object]:
     try:
         read = documents.read(text)
-    except documents.Malformed as error:
+    except documents.NotYaml as error:
         raise Invalid(f"{file}: {error}") from error
     if read is None:
         return {}

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from monitor.settings import section
-from monitor.settings.fields import (
+from monitor.settings.section import NO_SECRET, Addressed, Section, TlsSettings
+from monitor.settings.values import (
     Duration,
     Header,
     ListOf,
@@ -20,10 +21,9 @@ from monitor.settings.fields import (
     Url,
     WebhookUrl,
 )
-from monitor.settings.section import NO_SECRET, Addressed, Section, Tls
 
 
-class Receiver(Addressed):
+class ReceiverSettings(Addressed):
     """Somebody who is told: a URL, or a mapping of these."""
 
     url: Url = Field(
@@ -35,7 +35,7 @@ class Receiver(Addressed):
     bearer_token_file: ReadableFile = Field(
         "", description="File that holds the token; read with every post."
     )
-    tls: Tls = Field(Tls(), description="TLS of this address.")
+    tls: TlsSettings = Field(TlsSettings(), description="TLS of this address.")
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:
@@ -50,7 +50,7 @@ class Receiver(Addressed):
         return self.name or f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
 
-class Webhook(Receiver):
+class Webhook(ReceiverSettings):
     """A URL that takes each change of an event once, as JSON."""
 
     url: WebhookUrl = Field(description="Address; its path is never shown, since it often is the secret.")
@@ -59,7 +59,7 @@ class Webhook(Receiver):
 class Notify(Section):
     """Who is told of events directly; nobody by default, for where Prometheus has the rules in alerts/."""
 
-    alertmanagers: ListOf[Receiver] = Field(
+    alertmanagers: ListOf[ReceiverSettings] = Field(
         (), description="Alertmanagers to post alerts to: URLs or mappings, every member of a cluster."
     )
     webhooks: ListOf[Webhook] = Field(

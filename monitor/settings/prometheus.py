@@ -10,18 +10,18 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from monitor.settings import section
-from monitor.settings.fields import (
+from monitor.settings.section import NO_SECRET, Section, TlsSettings
+from monitor.settings.values import (
     Duration,
     Header,
-    Kind,
     ListOf,
     OptionalUrl,
     ReadableFile,
     Secret,
+    SettingType,
     Size,
     WholeNumber,
 )
-from monitor.settings.section import NO_SECRET, Section, Tls
 
 AUTO = "auto"
 """The value of `shards.ordinal` that reads the number at the end of the pod's name."""
@@ -51,7 +51,7 @@ class Prometheus(Section):
     )
     timeout: Duration = Field(30.0, gt=0, description="Time for a whole answer.")
     body_limit: Size = Field(256 << 20, ge=1 << 20, description="Longest answer that is read, unpacked.")
-    headers: Annotated[Mapping[Header, Secret], Kind("mapping", secret=True)] = Field(
+    headers: Annotated[Mapping[Header, Secret], SettingType("mapping", secret=True)] = Field(
         {},
         description="Headers to send, such as X-Scope-OrgID; never shown. Environment: JSON.",
     )
@@ -59,7 +59,7 @@ class Prometheus(Section):
     bearer_token_file: ReadableFile = Field(
         "", description="File that holds the token; read with every query."
     )
-    tls: Tls = Field(Tls(), description="TLS of this address.")
+    tls: TlsSettings = Field(TlsSettings(), description="TLS of this address.")
 
     @field_validator("selector")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from monitor.settings import fields, layers
+from monitor.settings import layers, values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
-    from monitor.settings.fields import Setting
     from monitor.settings.layers import Layer
+    from monitor.settings.values import Setting
 
 _LONGEST_SHOWN = 80
 _CONTAINERS = {
@@ -78,12 +78,12 @@ def _setting(general: str, known: Mapping[str, Setting]) -> Setting | None:
 
 def _shown(value: object, setting: Setting | None) -> str:
     if setting is not None and setting.secret:
-        return fields.MASK
+        return values.MASK
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list" if value else "an empty list"
-    text = fields.without_password(repr(value) if isinstance(value, str) else str(value))
+    text = values.without_password(repr(value) if isinstance(value, str) else str(value))
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 

@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from monitor.settings.fields import ReadableFile
+from monitor.settings.values import ReadableFile
 
 NO_SECRET = SecretStr("")
 
@@ -26,7 +26,7 @@ class Addressed(Section):
         return {"url": given} if isinstance(given, str) else given
 
 
-class Tls(Section):
+class TlsSettings(Section):
     """How to speak TLS with a server."""
 
     ca_file: ReadableFile = Field("", description="Authorities to trust instead of the system's, PEM.")

@@ -9,9 +9,12 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from monitor.settings import fields, quantities, section
-from monitor.settings.discovery import Discovery
-from monitor.settings.fields import (
+from monitor.settings import quantities, section, values
+from monitor.settings.discovery import DiscoverySettings
+from monitor.settings.notify import Notify
+from monitor.settings.prometheus import Prometheus, Shards
+from monitor.settings.section import NO_SECRET, Addressed, Section, TlsSettings
+from monitor.settings.values import (
     Duration,
     Header,
     Label,
@@ -27,9 +30,6 @@ from monitor.settings.fields import (
     Url,
     WholeNumber,
 )
-from monitor.settings.notify import Notify
-from monitor.settings.prometheus import Prometheus, Shards
-from monitor.settings.section import NO_SECRET, Addressed, Section, Tls
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -53,7 +53,7 @@ class _Source(PydanticBaseSettingsSource):
         return dict(self._layer.values)
 
 
-class Target(Addressed):
+class TargetSettings(Addressed):
     """A page to scrape, and what the operator knows of the engine behind it."""
 
     url: Url = Field(description="Address of the metrics page.")
@@ -89,7 +89,7 @@ class Target(Addressed):
     bearer_token_file: ReadableFile = Field(
         "", description="File that holds the token; read again when it changes."
     )
-    tls: Tls = Field(Tls(), description="TLS of this target.")
+    tls: TlsSettings = Field(TlsSettings(), description="TLS of this target.")
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:
@@ -108,7 +108,7 @@ class Target(Addressed):
         return f"{host}:{port}{'' if path == '/metrics' else path}"
 
 
-class Scrape(Section):
+class ScrapeSettings(Section):
     """How targets are read."""
 
     interval: Duration = Field(15.0, ge=0.1, description="Time from one scrape of a target to the next.")
@@ -195,10 +195,10 @@ class Web(Section):
     @property
     def sockets(self) -> tuple[tuple[str | None, int], ...]:
         """Host (None: every interface) and port of each listen address."""
-        return tuple(fields.host_and_port(address) for address in self.listen_address)
+        return tuple(values.host_and_port(address) for address in self.listen_address)
 
 
-class Store(Section):
+class StoreSettings(Section):
     """Where state, history and events are kept."""
 
     path: str = Field(
@@ -223,20 +223,22 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    targets: ListOf[Target] = Field(
+    targets: ListOf[TargetSettings] = Field(
         (),
         description="Pages to scrape: URLs, or mappings of the settings below. Environment: JSON or commas.",
     )
-    discovery: Discovery = Field(Discovery(), description="Where targets are found, beside those listed.")
+    discovery: DiscoverySettings = Field(
+        DiscoverySettings(), description="Where targets are found, beside those listed."
+    )
     prometheus: Prometheus = Field(
         Prometheus(), description="A query API to read the engines' counters from, beside the targets."
     )
     shards: Shards = Field(Shards(), description="How several monitors share the targets.")
-    scrape: Scrape = Field(Scrape(), description="How targets are read.")
+    scrape: ScrapeSettings = Field(ScrapeSettings(), description="How targets are read.")
     detection: Detection = Field(Detection(), description="What counts as a change.")
     economics: Economics = Field(Economics(), description="What a step and a GPU cost.")
     web: Web = Field(Web(), description="Where metrics, report and API are served.")
-    store: Store = Field(Store(), description="Where state, history and events are kept.")
+    store: StoreSettings = Field(StoreSettings(), description="Where state, history and events are kept.")
     notify: Notify = Field(Notify(), description="Who is told of events directly.")
     log: Log = Field(Log(), description="What is written to standard error.")
 

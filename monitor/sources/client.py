@@ -146,7 +146,7 @@ class Client:
         except TimeoutError:
             reason: FailureReason = "timeout"
             detail = f"no whole page within {peer.target.timeout:g}s"
-        except (bodies.RefusedBodyError, credentials.UnusableError) as error:
+        except (bodies.RefusedBodyError, credentials.UnusableCredentialsError) as error:
             reason, detail = error.reason, str(error)
         except bodies.TooLongError as error:
             refused = bodies.too_large(str(error), limit)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _Signature = tuple[tuple[int, int, int], ...]
 
 
-class Server(Protocol):
+class Addressee(Protocol):
     """Whom requests go to: a target, a query API, a receiver of notifications."""
 
     @property
@@ -45,7 +45,7 @@ class Server(Protocol):
         """How its certificate is checked, and ours."""
 
 
-class UnusableError(Exception):
+class UnusableCredentialsError(Exception):
     """A token or certificate that cannot be sent; `reason` for machines, the message for people."""
 
     def __init__(self, reason: Literal["unauthorised", "tls"], message: str) -> None:
@@ -53,7 +53,7 @@ class UnusableError(Exception):
         self.reason: Literal["unauthorised", "tls"] = reason
 
 
-class Options(TypedDict, total=False):
+class RequestOptions(TypedDict, total=False):
     """What aiohttp is given with each request to a server."""
 
     headers: Mapping[str, str]
@@ -77,14 +77,14 @@ class Certificates:
             if known is None or known[0] != signature:
                 known = self._contexts[tls] = (signature, _context(tls))
         except OSError as error:  # ssl.SSLError is one
-            raise UnusableError("tls", f"a certificate file cannot be used ({error})") from None
+            raise UnusableCredentialsError("tls", f"a certificate file cannot be used ({error})") from None
         return known[1]
 
 
 class Credentials:
     """The headers and the TLS of one server; `common` are headers that its own replace."""
 
-    def __init__(self, server: Server, certificates: Certificates, common: Mapping[str, str]) -> None:
+    def __init__(self, server: Addressee, certificates: Certificates, common: Mapping[str, str]) -> None:
         self._certificates = certificates
         self._tls = (server.tls or targets.Tls()) if server.url.startswith("https:") else None
         self._file = server.bearer_token_file
@@ -95,11 +95,11 @@ class Credentials:
         if server.bearer_token:
             self._headers[AUTHORIZATION] = f"Bearer {server.bearer_token}"
 
-    def options(self) -> Options:
+    def options(self) -> RequestOptions:
         """Return what goes with the next request, which follows no redirect; raises UnusableError."""
         if self._file:
             self._read_token(self._file)
-        options = Options(headers=self._headers, allow_redirects=False)
+        options = RequestOptions(headers=self._headers, allow_redirects=False)
         if self._tls is not None:
             options["ssl"] = self._certificates.context(self._tls)
             options["server_hostname"] = self._tls.server_name or None
@@ -113,7 +113,7 @@ class Credentials:
                 self._read = signature
         except (OSError, ValueError) as error:
             detail = f"the token file {file} cannot be read ({error})"
-            raise UnusableError("unauthorised", detail) from None
+            raise UnusableCredentialsError("unauthorised", detail) from None
 
 
 def _token(file: str) -> str:

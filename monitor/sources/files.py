@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from monitor import sources
-from monitor.sources import batches, folders, jsonl, streams, timestamped
+from monitor.sources import batches, folders, jsonl, opening, timestamped
 
 if TYPE_CHECKING:
     import io
@@ -31,11 +31,11 @@ def replay(source: str, progress: Callable[[float], None] | None = None) -> Iter
     keep the order of their lines. `progress` is called now and then with the share that has been read
     (0 to 1, always 0 on standard input). Raises Unreadable, at once or at the first batch.
     """
-    if source != streams.STANDARD_INPUT and os.path.isdir(source):  # noqa: PTH112 - pathlib's raises for some names
+    if source != opening.STANDARD_INPUT and os.path.isdir(source):  # noqa: PTH112 - pathlib's raises for some names
         yield from _batches(*folders.scrapes(Path(source)), progress)
         return
-    name = STANDARD_INPUT_NAME if source == streams.STANDARD_INPUT else source
-    with streams.opened(source) as (stream, share):
+    name = STANDARD_INPUT_NAME if source == opening.STANDARD_INPUT else source
+    with opening.opened(source) as (stream, share):
         yield from _batches(_told_by_first_bytes(stream, name), share, progress)
 
 
@@ -70,7 +70,7 @@ def _batches(
 def _told_by_first_bytes(stream: io.BufferedReader, name: str) -> Iterator[Scrape]:
     try:
         start = stream.peek(1).lstrip(b"\xef\xbb\xbf \t\r\n")
-    except streams.DAMAGED as error:
+    except opening.DAMAGED as error:
         raise sources.Unreadable(f"{name}: the packed data are damaged ({error})") from None
     if _EXPOSITION.match(start):
         return timestamped.scrapes(stream, name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from monitor import sources
 from monitor.core.pages.scrapes import Failure, Scrape
-from monitor.sources import streams
+from monitor.sources import opening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,8 +65,8 @@ def page(path: Path, target: str, at: float) -> Scrape:
         raise sources.Unreadable(f"{path}: {error.strerror or error}, expected a readable page") from None
     reason: FailureReason = "encoding"
     try:
-        unpacked = streams.unpack(body, LARGEST_PAGE_BYTES)
-    except streams.DAMAGED as error:
+        unpacked = opening.unpack(body, LARGEST_PAGE_BYTES)
+    except opening.DAMAGED as error:
         return Scrape(target, at, failure=Failure(reason, f"{path}: the packed data are damaged ({error})"))
     if len(unpacked) > LARGEST_PAGE_BYTES:
         reason, limit = "too_large", LARGEST_PAGE_BYTES >> 20

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Never
 from monitor import sources
 from monitor.core.pages.engines import counters
 from monitor.core.pages.scrapes import Failure, Scrape
-from monitor.sources import streams
+from monitor.sources import opening
 
 if TYPE_CHECKING:
     import io
@@ -86,7 +86,7 @@ def _lines(stream: io.BufferedReader) -> Iterator[bytes]:
     """Return the lines; damage in the packed data is raised once, and nothing follows it."""
     try:
         yield from iter(partial(stream.readline, LONGEST_LINE_BYTES), b"")
-    except streams.DAMAGED as error:
+    except opening.DAMAGED as error:
         raise _RefusedLineError(
             "encoding", f"the packed data are damaged or cut off here ({error})"
         ) from None

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
     from monitor.core.pages.scrapes import Scrape
-    from monitor.sources.queries import Server
-    from monitor.sources.vectors import Series
+    from monitor.sources.queries import QueryServer
+    from monitor.sources.vectors import QueriedSeries
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _EXACT = 3  # decimals of a time that the API keeps
 class Wanted:
     """What to ask, of whom and when. Times in seconds; at most `lookback` of what was missed is read."""
 
-    server: Server
+    server: QueryServer
     interval: float = 15.0
     offset: float = 30.0
     lookback: float = 3600.0
@@ -44,7 +44,7 @@ class Wanted:
     target_labels: tuple[str, ...] = ()
 
 
-class Reader:
+class GridReader:
     """Asks at each time of the grid and delivers what all targets had then, oldest first.
 
     `since` is the last time that was read before, NaN where there is none. `owned` says which targets are
@@ -155,7 +155,7 @@ class Reader:
                 self._last = at
             start = round(times[-1] + step, _EXACT)
 
-    async def _ask(self, api: queries.Api, times: Sequence[float]) -> list[Series]:
+    async def _ask(self, api: queries.Api, times: Sequence[float]) -> list[QueriedSeries]:
         loop = asyncio.get_running_loop()
         started = loop.time()
         self._asked += 1
@@ -183,7 +183,7 @@ def replay(
     `progress` is called with the share that has been read. Raises Unreadable where a query fails.
     """
     first, last = _on_grid(start, wanted.interval), end
-    reader = Reader(wanted, lambda: end)
+    reader = GridReader(wanted, lambda: end)
     with asyncio.Runner() as runner:
         api = queries.Api(wanted.server)
         runner.run(api.__aenter__())

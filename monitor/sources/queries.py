@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self
 import aiohttp
 
 from monitor.sources import bodies, client, credentials, targets
-from monitor.sources.vectors import Series
+from monitor.sources.vectors import QueriedSeries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,7 @@ class QueryError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class QueryServer:
     """Where the API is and what it is shown. `timeout` is in seconds, `body_limit` in bytes, unpacked."""
 
     url: str
@@ -65,7 +65,7 @@ class Server:
 class Api:
     """The connections to one server; `async with` opens and closes them."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: QueryServer) -> None:
         self._server = server
         self._base = str(credentials.address(server.url)).rstrip("/").removesuffix(_API)
         certificates = credentials.Certificates()
@@ -81,16 +81,16 @@ class Api:
         if self._session is not None:
             await self._session.close()
 
-    async def instant(self, query: str, at: float) -> list[Series]:
+    async def instant(self, query: str, at: float) -> list[QueriedSeries]:
         """Return the series at one time; raises QueryError."""
         return await self._asked("/query", {"query": query, "time": f"{at:.3f}"})
 
-    async def over(self, query: str, start: float, end: float, step: float) -> list[Series]:
+    async def over(self, query: str, start: float, end: float, step: float) -> list[QueriedSeries]:
         """Return the series at `start` and each `step` later up to `end`; raises QueryError."""
         times = {"start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
         return await self._asked("/query_range", {"query": query, **times})
 
-    async def _asked(self, path: str, parameters: Mapping[str, str]) -> list[Series]:
+    async def _asked(self, path: str, parameters: Mapping[str, str]) -> list[QueriedSeries]:
         url = f"{self._base}{_API}{path}"
         try:
             body = await self._posted(
@@ -115,13 +115,13 @@ class Api:
             raise QueryError(
                 "too_large", f"{detail}: narrow prometheus.selector or raise body_limit"
             ) from None
-        except credentials.UnusableError as error:
+        except credentials.UnusableCredentialsError as error:
             raise QueryError(error.reason, str(error)) from None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise _explained(error, self._server.timeout) from error
 
 
-def read(body: bytes) -> list[Series]:
+def read(body: bytes) -> list[QueriedSeries]:
     """Return the series of an answer, vector or matrix; raises QueryError where it is none."""
     try:
         answer = json.loads(body)
@@ -131,7 +131,9 @@ def read(body: bytes) -> list[Series]:
         if kind not in ("vector", "matrix"):
             raise QueryError("malformed", f"read a result of type {kind!r}, expected a vector or a matrix")
         return [
-            Series(_labels(each["metric"]), _values(each["values"] if kind == "matrix" else [each["value"]]))
+            QueriedSeries(
+                _labels(each["metric"]), _values(each["values"] if kind == "matrix" else [each["value"]])
+            )
             for each in answer["data"]["result"]
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):

@@ -17,7 +17,7 @@ import numpy as np
 
 from monitor import sources
 from monitor.core.pages.scrapes import Failure, Scrape
-from monitor.sources import streams
+from monitor.sources import opening
 
 if TYPE_CHECKING:
     import io
@@ -82,7 +82,7 @@ def _read(stream: io.BufferedReader) -> _Columns:
             number += 1
             if line[:1] != b"#" and not line.isspace():
                 _add(columns, number, line)
-    except streams.DAMAGED as error:
+    except opening.DAMAGED as error:
         columns.refused.append((number + 1, f"the packed data are damaged or cut off here ({error})"))
     return columns
 

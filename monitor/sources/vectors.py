@@ -41,7 +41,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class QueriedSeries:
     """A series as the API tells it: its labels, among them the name, and its values by unix seconds."""
 
     labels: Mapping[str, str]
@@ -85,13 +85,13 @@ class Pages:
         self.ambiguous = 0
         self.targets: tuple[str, ...] = ()
 
-    def scrapes(self, found: Sequence[Series], times: Sequence[float]) -> Iterator[list[Scrape]]:
+    def scrapes(self, found: Sequence[QueriedSeries], times: Sequence[float]) -> Iterator[list[Scrape]]:
         """Yield, for each time in order, the scrapes of the targets: pages, and failures of those missed."""
         groups = self._grouped(found)
         for at in times:
             yield self._at(groups, at)
 
-    def _grouped(self, found: Sequence[Series]) -> dict[_Origin, _Group]:
+    def _grouped(self, found: Sequence[QueriedSeries]) -> dict[_Origin, _Group]:
         groups: dict[_Origin, _Group] = {}
         names: dict[str, bool] = {}
         for series in found:

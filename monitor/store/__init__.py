@@ -15,17 +15,17 @@ import time
 from array import array
 from typing import TYPE_CHECKING
 
-from monitor.core.streams.history import Bucket
+from monitor.core.streams.history import HistoryBucket
 from monitor.metrics import textformat
 from monitor.store import sqlite_file
-from monitor.store.sqlite_file import UnusableError, UnwritableError
+from monitor.store.sqlite_file import UnusableFileError, UnwritableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from monitor.metrics.textformat import Family
 
-__all__ = ["Store", "UnusableError", "UnwritableError"]
+__all__ = ["Store", "UnusableFileError", "UnwritableError"]
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Store:
         self,
         state: Mapping[str, bytes],
         events: Sequence[Mapping[str, object]] = (),
-        buckets: Sequence[Bucket] = (),
+        buckets: Sequence[HistoryBucket] = (),
         notices: Sequence[tuple[str, str, str | None]] = (),
     ) -> None:
         """Replace the state, add or update the events, add the buckets: all of it or, on an error, nothing.
@@ -127,7 +127,7 @@ class Store:
         self,
         state: Mapping[str, bytes],
         events: Sequence[Mapping[str, object]],
-        buckets: Sequence[Bucket],
+        buckets: Sequence[HistoryBucket],
         notices: Sequence[tuple[str, str, str | None]],
     ) -> None:
         with self._transaction() as connection:
@@ -210,7 +210,7 @@ class Store:
         rows = self._read("SELECT record FROM events WHERE id = ?", (event_id,))
         return _record(rows[0][0]) if rows else None
 
-    def history(self, stream: str, start: float, end: float) -> list[Bucket]:
+    def history(self, stream: str, start: float, end: float) -> list[HistoryBucket]:
         """Return the buckets of a stream that begin between two times (unix seconds), oldest first."""
         query = (
             f"SELECT {', '.join(_COLUMNS)} FROM history"  # noqa: S608 - only names from above
@@ -248,7 +248,7 @@ class Store:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def _add_history(self, connection: sqlite3.Connection, buckets: Sequence[Bucket]) -> None:
+    def _add_history(self, connection: sqlite3.Connection, buckets: Sequence[HistoryBucket]) -> None:
         names = sorted({bucket.stream for bucket in buckets} - self._streams.keys())
         if names:
             unknown = ((name,) for name in names)
@@ -287,7 +287,7 @@ def _event_row(event: Mapping[str, object]) -> dict[str, object]:
     return {name: event.get(name) for name in names} | {"record": record}
 
 
-def _history_row(bucket: Bucket) -> tuple[object, ...]:
+def _history_row(bucket: HistoryBucket) -> tuple[object, ...]:
     """Return the columns in their order; SQLite keeps NaN as NULL, which is what unknown is there."""
     packed = array("d", bucket.accepted).tobytes()
     values = {name: getattr(bucket, name) for name in _COLUMNS} | {"accepted": packed}
@@ -309,7 +309,7 @@ def _is_whole(row: Sequence[object]) -> bool:
     return whole and isinstance(accepted, bytes | None) and isinstance(state, str | None)
 
 
-def _bucket(stream: str, row: dict[str, object]) -> Bucket:
+def _bucket(stream: str, row: dict[str, object]) -> HistoryBucket:
     known = {name: float("nan") if value is None else value for name, value in row.items()}
     known["accepted"] = sqlite_file.unpacked(row["accepted"])
-    return Bucket(stream=stream, **known)  # type: ignore[arg-type]
+    return HistoryBucket(stream=stream, **known)  # type: ignore[arg-type]

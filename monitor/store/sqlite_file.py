@@ -56,7 +56,7 @@ _APPLICATION_PLACE = slice(68, 72)  # of the header, where our application id st
 _DAMAGED_HEADER = ("already exists", "unsupported file format", "malformed")
 
 
-class UnusableError(Exception):
+class UnusableFileError(Exception):
     """The file cannot be the store; the message says what was read, where, and what was expected."""
 
 
@@ -80,7 +80,7 @@ def opened(path: str, clock: Callable[[], float]) -> sqlite3.Connection:
         if isinstance(error, sqlite3.OperationalError) and not any(
             words in str(error) for words in _DAMAGED_HEADER
         ):
-            raise UnusableError(f"{path}: {_why(error, path)}") from None
+            raise UnusableFileError(f"{path}: {_why(error, path)}") from None
         return renewed(path, clock, error)
 
 
@@ -213,9 +213,11 @@ def _refuse_other(connection: sqlite3.Connection, path: str) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if tables and application != APPLICATION_ID:
-        raise UnusableError(f"{path}: read a database of another program, expected one of specmon or no file")
+        raise UnusableFileError(
+            f"{path}: read a database of another program, expected one of specmon or no file"
+        )
     if version > VERSION:
-        raise UnusableError(
+        raise UnusableFileError(
             f"{path}: read version {version} of its tables, of a newer specmon; expected {VERSION}"
         )
 
@@ -227,18 +229,18 @@ def _refuse_foreign(path: str) -> None:
     """
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
-            raise UnusableError(f"{path}: it is no regular file, expected a file of specmon or none")
+            raise UnusableFileError(f"{path}: it is no regular file, expected a file of specmon or none")
         with Path(path).open("rb") as file:
             start = file.read(512)
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise UnusableError(f"{path!r}: {why}, expected a file that can be written") from None
+        raise UnusableFileError(f"{path!r}: {why}, expected a file that can be written") from None
     ours = start[_APPLICATION_PLACE] == APPLICATION_ID.to_bytes(4, "big")
     if start.strip(b"\x00") and not start.startswith(_SQLITE) and not ours:
         shown = start[:40].decode("utf-8", "replace")
-        raise UnusableError(f"{path}: it begins with {shown!r}, expected a file of specmon or none")
+        raise UnusableFileError(f"{path}: it begins with {shown!r}, expected a file of specmon or none")
 
 
 def _why(error: sqlite3.OperationalError, path: str) -> str:

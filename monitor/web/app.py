@@ -14,7 +14,7 @@ from aiohttp import web
 from monitor.metrics import selfmetrics
 from monitor.web import answers, api, asking, links, routes
 from monitor.web.asking import Ask, Refused
-from monitor.web.pages import layout, service
+from monitor.web.screens import layout, service
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -69,7 +69,7 @@ class Options:
 
 def application(make_view: Callable[[], View], options: Options | None = None) -> web.Application:
     """Return the application; `make_view` is called on the event loop, once per request."""
-    server = _Server(make_view, options or Options())
+    server = _Dispatcher(make_view, options or Options())
     app = web.Application(middlewares=[server.errors])
     app.on_response_prepare.append(_secure)
     app.cleanup_ctx.append(server.threads)
@@ -104,7 +104,7 @@ def _routes() -> dict[str, Route]:
     }
 
 
-class _Server:
+class _Dispatcher:
     """Joins routes with requests: makes the view, runs the route on a thread, packs its answer."""
 
     def __init__(self, make_view: Callable[[], View], options: Options) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from monitor.web.links import Links
-    from monitor.web.pages.layout import Site
+    from monitor.web.screens.layout import Site
 
 MEDIA_TYPES = {"html": "text/html", "json": "application/json", "text": "text/plain"}
 MAX_LIMIT = 1000

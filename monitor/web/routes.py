@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from monitor.metrics import selfmetrics, textformat
 from monitor.web import answers, asking, plaintext, sentences, states
 from monitor.web.asking import Ask, Refused
-from monitor.web.pages import events, fleet, service, stream
+from monitor.web.screens import events, fleet, service, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable

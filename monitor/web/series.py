@@ -11,10 +11,10 @@ from monitor.web.charts import Point
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from monitor.web.view import Bucket
+    from monitor.web.view import ShownBucket
 
 
-def thinned(buckets: Sequence[Bucket], limit: int) -> list[Bucket]:
+def thinned(buckets: Sequence[ShownBucket], limit: int) -> list[ShownBucket]:
     """Return at most about `limit` buckets, neighbours merged; a gap is never merged over.
 
     Counts add up and the mean acceptance length comes from the sums, never from a mean of ratios.
@@ -22,7 +22,7 @@ def thinned(buckets: Sequence[Bucket], limit: int) -> list[Bucket]:
     size = -(-len(buckets) // limit)
     if size <= 1:
         return list(buckets)
-    groups: list[list[Bucket]] = []
+    groups: list[list[ShownBucket]] = []
     for bucket in buckets:
         last = groups[-1] if groups else []
         if last and len(last) < size and bucket.at - _end(last[-1]) <= last[-1].seconds / 2:
@@ -32,7 +32,7 @@ def thinned(buckets: Sequence[Bucket], limit: int) -> list[Bucket]:
     return [_merged(group) for group in groups]
 
 
-def acceptance(buckets: Iterable[Bucket]) -> list[Point]:
+def acceptance(buckets: Iterable[ShownBucket]) -> list[Point]:
     """Return the mean acceptance length with its interval and baseline."""
     return [
         Point(
@@ -48,29 +48,29 @@ def acceptance(buckets: Iterable[Bucket]) -> list[Point]:
     ]
 
 
-def token_milliseconds(buckets: Iterable[Bucket]) -> list[Point]:
+def token_milliseconds(buckets: Iterable[ShownBucket]) -> list[Point]:
     """Return the implied time per output token (step time over tokens per step) in milliseconds."""
     return [
         Point(bucket.at, _end(bucket), _token_milliseconds(bucket), state=bucket.state) for bucket in buckets
     ]
 
 
-def extent(buckets: Sequence[Bucket], start: float, end: float) -> tuple[float, float]:
+def extent(buckets: Sequence[ShownBucket], start: float, end: float) -> tuple[float, float]:
     """Return the part of `start`..`end` from the first bucket on, so that a young history fills its chart."""
     return (max(start, buckets[0].at), end) if buckets else (start, end)
 
 
-def _end(bucket: Bucket) -> float:
+def _end(bucket: ShownBucket) -> float:
     return bucket.at + bucket.seconds
 
 
-def _token_milliseconds(bucket: Bucket) -> float | None:
+def _token_milliseconds(bucket: ShownBucket) -> float | None:
     if bucket.step_seconds is None or not bucket.tokens_per_step:
         return None
     return bucket.step_seconds / bucket.tokens_per_step * 1000
 
 
-def _merged(group: list[Bucket]) -> Bucket:
+def _merged(group: list[ShownBucket]) -> ShownBucket:
     drafts = _total(bucket.drafts for bucket in group)
     accepted = _total(bucket.accepted_tokens for bucket in group)
     pooled = (

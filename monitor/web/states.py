@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ShownState:
     """How a state is shown; `why_unknown` says why an estimate may be missing in it."""
 
     shape: str
@@ -23,19 +23,19 @@ class State:
 _NOT_YET = "no window with enough drafts yet"
 
 # Worst first: this order sorts the report. The shape tells states apart without colour.
-STATES: dict[str, State] = {
-    "collapsed": State("▼", "little or none of speculation's benefit is left", _NOT_YET),
-    "silent": State(
+STATES: dict[str, ShownState] = {
+    "collapsed": ShownState("▼", "little or none of speculation's benefit is left", _NOT_YET),
+    "silent": ShownState(
         "✕", "speculation is configured and tokens flow, but there are no drafts", "no drafts are made"
     ),
-    "drifting": State("↘", "a confirmed change below the baseline", _NOT_YET),
-    "stale": State("?", "no good scrape for a while", "there is no good scrape"),
-    "unsupported": State("∅", "the page can be read but not judged", "the page does not count drafts"),
-    "improved": State("▲", "a confirmed change above the baseline", _NOT_YET),
-    "warming": State("…", "too little evidence for a baseline", "too little evidence for a baseline"),
-    "ok": State("●", "as well as its baseline", _NOT_YET),
-    "idle": State("◦", "no tokens flow", "no tokens flow, so nothing can be measured"),
-    "off": State("○", "tokens flow, and speculation is not configured", "speculation is not configured"),
+    "drifting": ShownState("↘", "a confirmed change below the baseline", _NOT_YET),
+    "stale": ShownState("?", "no good scrape for a while", "there is no good scrape"),
+    "unsupported": ShownState("∅", "the page can be read but not judged", "the page does not count drafts"),
+    "improved": ShownState("▲", "a confirmed change above the baseline", _NOT_YET),
+    "warming": ShownState("…", "too little evidence for a baseline", "too little evidence for a baseline"),
+    "ok": ShownState("●", "as well as its baseline", _NOT_YET),
+    "idle": ShownState("◦", "no tokens flow", "no tokens flow, so nothing can be measured"),
+    "off": ShownState("○", "tokens flow, and speculation is not configured", "speculation is not configured"),
 }
 _RANKS = {name: rank for rank, name in enumerate(STATES)}
 LOST = frozenset({"collapsed", "silent"})

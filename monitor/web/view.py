@@ -72,7 +72,7 @@ class StreamView:
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class ShownBucket:
     """What happened to a stream from `at` (unix seconds) for `seconds`; None where unknown, never 0."""
 
     at: float
@@ -153,7 +153,7 @@ class View(Protocol):
     def event(self, event_id: str) -> Mapping[str, object] | None:
         """One event by its id."""
 
-    def history(self, stream_id: str, start: float, end: float) -> Sequence[Bucket]:
+    def history(self, stream_id: str, start: float, end: float) -> Sequence[ShownBucket]:
         """The buckets of a stream between two unix times, oldest first, finest resolution that is kept."""
 
     def targets(self) -> Sequence[TargetView]:

@@ -59,12 +59,14 @@ def exported() -> set[str]:
 def notifier() -> notify.Notifier:
     """Return a notifier with one receiver, to which nothing was sent."""
     receiver = notify.Receiver("alertmanager", "am", "http://am.example")
-    return notify.Notifier(notify.Plan((receiver,)), clock=lambda: 0.0)
+    return notify.Notifier(notify.NotifyPlan((receiver,)), clock=lambda: 0.0)
 
 
-def reader() -> prometheus.Reader:
+def reader() -> prometheus.GridReader:
     """Return a reader of a query API that has asked nothing."""
-    return prometheus.Reader(prometheus.Wanted(queries.Server("http://prometheus.example")), lambda: 0.0)
+    return prometheus.GridReader(
+        prometheus.Wanted(queries.QueryServer("http://prometheus.example")), lambda: 0.0
+    )
 
 
 def of_engines() -> set[str]:

@@ -30,7 +30,7 @@ def view() -> snapshot.Snapshot:
     state = pipeline.begin(plan)
     for at in (0.0, 15.0):
         pipeline.step(plan, state, [Scrape("vllm-0:8000", at, body=body)])
-    facts = snapshot.Facts(
+    facts = snapshot.SnapshotParts(
         plan=plan,
         state=state,
         store=Store(""),

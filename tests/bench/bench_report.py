@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from monitor.web import charts, links, series, states
 from monitor.web.charts import Chart
-from monitor.web.pages import fleet, layout, stream
+from monitor.web.screens import fleet, layout, stream
 from tests.web.fleet_of_five import COLLAPSED_ID, NOW, STREAMS, Service, buckets
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from monitor import settings, store
-from monitor.core.streams.history import Bucket
+from monitor.core.streams.history import HistoryBucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,9 +151,9 @@ def stored_bytes_per_stream(streams: int = 4) -> float:
         return (path.stat().st_size - empty) / streams
 
 
-def _bucket(stream: int, at: float) -> Bucket:
+def _bucket(stream: int, at: float) -> HistoryBucket:
     drafts = 12_000.0 + at % 977
-    return Bucket(
+    return HistoryBucket(
         stream=f"vllm-{stream}",
         at=at,
         seconds=60.0,

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from monitor import settings
-from monitor.settings.fields import host_and_port
+from monitor.settings.values import host_and_port
 from monitor.sources.discovery import shards
 from tests.deploy import manifests
 

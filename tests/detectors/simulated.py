@@ -94,7 +94,7 @@ class Watched:
     """What detectors said of streams: every alarm by row, and the state to go on from."""
 
     state: State
-    plan: detectors.Plan = field(default_factory=detectors.Plan)
+    plan: detectors.DetectionPlan = field(default_factory=detectors.DetectionPlan)
     alarms: list[Alarm] = field(default_factory=list)
     findings: Findings | None = None
 
@@ -116,9 +116,9 @@ class Watched:
         return [alarm for alarm in self.alarms if alarm.action == "close"]
 
 
-def watched(streams: int = 1, plan: detectors.Plan | None = None) -> Watched:
+def watched(streams: int = 1, plan: detectors.DetectionPlan | None = None) -> Watched:
     """Return fresh streams under the detectors."""
-    plan = plan or detectors.Plan()
+    plan = plan or detectors.DetectionPlan()
     return Watched(detectors.allocate(plan, streams), plan)
 
 

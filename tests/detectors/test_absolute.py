@@ -88,7 +88,7 @@ def test_speculation_that_stops_while_tokens_flow_is_silent() -> None:
     (alarm,) = watch.alarms
     assert (alarm.kind, alarm.severity) == ("speculation_silent", "warning")
     assert alarm.change_point_at == pytest.approx(at, abs=15.0)
-    assert alarm.raised_at - alarm.change_point_at >= detectors.Plan().silent_seconds
+    assert alarm.raised_at - alarm.change_point_at >= detectors.DetectionPlan().silent_seconds
     accepted = np.array([[800.0, 600.0, 450.0, 320.0, 220.0]])
     watch.see([simulated.counts(at + 200.0, 15.0, np.array([1000.0]), accepted, generation_tokens=tokens)])
     assert [alarm.action for alarm in watch.alarms] == ["open", "close"]

@@ -51,7 +51,7 @@ def rows_of(counts: Counts, rows: Indices) -> Counts:
 @PLANS
 def test_steady_streams_are_left_alone(traffic: Traffic, rate: float) -> None:
     """Hours of the same traffic raise nothing, warming up included."""
-    watch = simulated.watched(8, detectors.Plan(false_alarms_per_month=rate))
+    watch = simulated.watched(8, detectors.DetectionPlan(false_alarms_per_month=rate))
     watch.see(simulated.intervals(traffic, 500, streams=8))
     assert watch.opened() == []
 
@@ -60,7 +60,7 @@ def test_steady_streams_are_left_alone(traffic: Traffic, rate: float) -> None:
 @PLANS
 def test_a_large_fall_is_an_alarm_of_the_right_direction(traffic: Traffic, rate: float) -> None:
     """A draft that hardly works any more opens one collapse a stream, not before it began, and nothing else."""
-    watch = simulated.watched(6, detectors.Plan(false_alarms_per_month=rate))
+    watch = simulated.watched(6, detectors.DetectionPlan(false_alarms_per_month=rate))
     watch.see(simulated.intervals(traffic, 300, streams=6, change=collapse(250)))
     began = simulated.START + traffic.interval * 250
     assert sorted(alarm.index for alarm in watch.opened()) == list(range(6))

@@ -13,7 +13,7 @@ import yaml
 
 from monitor.sources.discovery import kubernetes
 from monitor.sources.discovery.kubernetes import Pods
-from monitor.sources.discovery.pods import Page
+from monitor.sources.discovery.pods import PodPage
 from tests.discovery import cluster, line, listening
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def remove(api: Cluster, namespace: str, name: str, grace: int) -> None:
 
 def provider(api: Cluster, namespace: str, *, port: str = "http", token: str = cluster.MONITOR) -> Pods:
     """A provider of this namespace's pods."""
-    return Pods("app=vllm,tier!=test", Page(port=port), namespace, api.kubeconfig(token))
+    return Pods("app=vllm,tier!=test", PodPage(port=port), namespace, api.kubeconfig(token))
 
 
 async def test_pods_come_change_and_go(api: Cluster, namespace: str) -> None:
@@ -136,7 +136,7 @@ async def test_without_the_role_nothing_is_found(api: Cluster, namespace: str) -
 async def test_all_namespaces(api: Cluster, namespace: str) -> None:
     """With rights in the whole cluster `*` finds the pods of every namespace."""
     start(api, namespace, "vllm-0", "10.0.0.1", everywhere="yes")
-    pods = Pods("everywhere", Page(), kubernetes.ALL_NAMESPACES, api.kubeconfig(cluster.ADMIN))
+    pods = Pods("everywhere", PodPage(), kubernetes.ALL_NAMESPACES, api.kubeconfig(cluster.ADMIN))
     async with listening.to(pods) as listener:
         await listener.names(f"{namespace}/vllm-0:8000")
 
@@ -144,14 +144,14 @@ async def test_all_namespaces(api: Cluster, namespace: str) -> None:
 async def test_the_own_namespace(api: Cluster, namespace: str) -> None:
     """Without a namespace it is the one that the credentials belong to."""
     start(api, namespace, "vllm-0", "10.0.0.1")
-    pods = Pods("app=vllm", Page(), "", api.kubeconfig(cluster.MONITOR, namespace))
+    pods = Pods("app=vllm", PodPage(), "", api.kubeconfig(cluster.MONITOR, namespace))
     async with listening.to(pods) as listener:
         await listener.names(f"{namespace}/vllm-0:8000")
 
 
 async def test_a_selector_that_is_none(api: Cluster, namespace: str) -> None:
     """A selector that Kubernetes does not understand is a failure in the server's words."""
-    pods = Pods("app in (a", Page(), namespace, api.kubeconfig())
+    pods = Pods("app in (a", PodPage(), namespace, api.kubeconfig())
     async with listening.to(pods) as listener:
         reason = await listener.failure()
     assert "read status 400 (unable to parse requirement" in reason
@@ -174,7 +174,7 @@ async def interruptible(api: Cluster, namespace: str) -> AsyncIterator[tuple[Lin
     """A line to the API server and what a provider tells that uses it."""
     async with (
         line.to(api) as (wire, kubeconfig),
-        listening.to(Pods("app=vllm", Page(), namespace, kubeconfig)) as listener,
+        listening.to(Pods("app=vllm", PodPage(), namespace, kubeconfig)) as listener,
     ):
         yield wire, listener
 

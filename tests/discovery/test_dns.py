@@ -11,7 +11,7 @@ import dns.message
 import dns.rcode
 import dns.rrset
 
-from monitor.sources.discovery.dns import Names
+from monitor.sources.discovery.dns import SrvNames
 from tests.discovery import listening
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def serving(*records: str) -> AsyncIterator[NameServer]:
 async def test_records_are_followed() -> None:
     """Each record is a target; new ones come, old ones go, and a name without records has no targets."""
     async with serving("0 50 8000 vllm-0.vllm.llm.svc.cluster.local.") as server:
-        provider = Names((NAME, "_none._tcp.example."), INTERVAL, (server.address,))
+        provider = SrvNames((NAME, "_none._tcp.example."), INTERVAL, (server.address,))
         async with listening.to(provider) as listener:
             (found,) = await listener.names("vllm-0.vllm.llm.svc.cluster.local:8000")
             assert found.url == "http://vllm-0.vllm.llm.svc.cluster.local:8000/metrics"
@@ -78,7 +78,9 @@ async def test_a_server_that_fails_takes_nothing_away() -> None:
     """A server failure is told and the records of before stay."""
     async with contextlib.AsyncExitStack() as stack:
         server = await stack.enter_async_context(serving("0 50 8000 a.example."))
-        listener = await stack.enter_async_context(listening.to(Names((NAME,), INTERVAL, (server.address,))))
+        listener = await stack.enter_async_context(
+            listening.to(SrvNames((NAME,), INTERVAL, (server.address,)))
+        )
         await listener.names("a.example:8000")
         server.code = dns.rcode.SERVFAIL
         reason = await listener.failure()

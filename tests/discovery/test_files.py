@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from monitor.sources.discovery.files import Files
+from monitor.sources.discovery.target_files import Files
 from tests.discovery import listening
 
 if TYPE_CHECKING:

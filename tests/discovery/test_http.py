@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from monitor.sources.discovery import http
+from monitor.sources.discovery import target_urls
 from monitor.sources.targets import Target
 from tests.discovery import listening
 from tests.sources import servers
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 INTERVAL = 0.2
 
 
-def provider(url: str, token: str | None = None) -> http.Url:
+def provider(url: str, token: str | None = None) -> target_urls.Url:
     """A provider that asks this URL."""
     headers = (("Accept", "application/json"),)
     page = Target(
         "discovery", url, headers=headers, bearer_token=token, interval=INTERVAL, timeout=INTERVAL / 2
     )
-    return http.Url(page, time.time)
+    return target_urls.Url(page, time.time)
 
 
 def listed(*addresses: str) -> bytes:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from monitor.sources.discovery import Failed, kubernetes
 from monitor.sources.discovery.kubernetes import Pods
-from monitor.sources.discovery.pods import Page
+from monitor.sources.discovery.pods import PodPage
 from tests.discovery import listening
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def serving(api: ApiServer, folder: Path) -> AsyncIterator[Pods]:
     }
     file.write_text(json.dumps(content))
     try:
-        yield Pods("app=vllm", Page(), "", str(file))
+        yield Pods("app=vllm", PodPage(), "", str(file))
     finally:
         await runner.cleanup()
 
@@ -175,7 +175,7 @@ async def test_access_that_is_none(tmp_path: Path, content: str | None, said: st
     file = tmp_path / "kubeconfig"
     if content is not None:
         file.write_text(content)
-    async with listening.to(Pods("a", Page(), "", str(file))) as listener:
+    async with listening.to(Pods("a", PodPage(), "", str(file))) as listener:
         reason = await listener.failure()
     assert f"no access to a cluster {said.format(file=file)}" in reason
 
@@ -183,7 +183,7 @@ async def test_access_that_is_none(tmp_path: Path, content: str | None, said: st
 async def test_outside_of_a_cluster(caplog: pytest.LogCaptureFixture) -> None:
     """Without a service account the failure says what was looked for."""
     with caplog.at_level(logging.WARNING):
-        async with listening.to(Pods("a", Page(), "llm")) as listener:
+        async with listening.to(Pods("a", PodPage(), "llm")) as listener:
             reason = await listener.failure()
     assert reason.startswith("pods 'a' in llm: no access to a cluster (ConfigError: ")
 

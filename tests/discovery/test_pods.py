@@ -8,7 +8,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Pod
 
 from monitor.sources.discovery import pods
-from monitor.sources.discovery.pods import Page
+from monitor.sources.discovery.pods import PodPage
 
 IMAGE = "vllm/vllm-openai:v0.12.0"
 DIGEST = "sha256:" + "0123456789ab" + "c" * 52
@@ -62,7 +62,7 @@ def test_a_pod_is_a_target() -> None:
             "specmon/num-speculative-tokens": "4",
         },
     )
-    found = pods.target(given, Page())
+    found = pods.target(given, PodPage())
     assert found is not None
     assert (found.name, found.url) == ("llm/vllm-0:8000", "http://10.0.0.7:8000/metrics")
     assert (found.draft_model, found.method, found.num_speculative_tokens) == ("org/draft", "eagle3", 4)
@@ -79,13 +79,13 @@ def test_a_pod_is_a_target() -> None:
         "image": IMAGE,
         "image digest": "sha256:0123456789ab",
     }
-    assert pods.problems(given, Page()) == ()
+    assert pods.problems(given, PodPage()) == ()
 
 
 def test_an_annotated_revision_stands_before_the_hash() -> None:
     """Where the operator names the revision, it is the label; the hash stays a fact."""
     given = pod(labels={"pod-template-hash": "abc"}, annotations={"specmon/revision": "2026-01-02"})
-    found = pods.target(given, Page())
+    found = pods.target(given, PodPage())
     assert found is not None
     assert dict(found.labels)["revision"] == "2026-01-02"
     assert dict(found.facts)["revision"] == "2026-01-02"
@@ -95,16 +95,16 @@ def test_an_annotated_revision_stands_before_the_hash() -> None:
 @pytest.mark.parametrize(
     ("page", "url"),
     [
-        (Page(port="http"), "http://10.0.0.7:8000/metrics"),
-        (Page(port="9000"), "http://10.0.0.7:9000/metrics"),
+        (PodPage(port="http"), "http://10.0.0.7:8000/metrics"),
+        (PodPage(port="9000"), "http://10.0.0.7:9000/metrics"),
         (
-            Page(port="8000", path="/prometheus/metrics", scheme="https"),
+            PodPage(port="8000", path="/prometheus/metrics", scheme="https"),
             "https://10.0.0.7:8000/prometheus/metrics",
         ),
     ],
     ids=["name", "undeclared-number", "path-and-scheme"],
 )
-def test_where_the_page_is(page: Page, url: str) -> None:
+def test_where_the_page_is(page: PodPage, url: str) -> None:
     """A port is found by its name, or is the number as it stands, declared or not."""
     found = pods.target(pod(), page)
     assert found is not None
@@ -113,7 +113,7 @@ def test_where_the_page_is(page: Page, url: str) -> None:
 
 def test_an_ipv6_address_has_brackets() -> None:
     """A pod with an IPv6 address has a URL."""
-    found = pods.target(pod(address="fd00::7"), Page())
+    found = pods.target(pod(address="fd00::7"), PodPage())
     assert found is not None
     assert found.url == "http://[fd00::7]:8000/metrics"
 
@@ -124,7 +124,7 @@ def test_facts_are_of_the_container_with_the_port() -> None:
         Container(name="proxy", image="proxy:1", ports=[ContainerPort(containerPort=80)]),
         Container(name="vllm", image=IMAGE, ports=[ContainerPort(containerPort=8000, name="http")]),
     ]
-    found = pods.target(pod(containers=containers), Page(port="http"))
+    found = pods.target(pod(containers=containers), PodPage(port="http"))
     assert found is not None
     assert dict(found.facts)["image"] == IMAGE
 
@@ -148,13 +148,13 @@ def test_facts_are_of_the_container_with_the_port() -> None:
 )
 def test_a_pod_that_is_no_target(given: Pod) -> None:
     """A pod without an address, at its end, on its way out or without the port is not scraped."""
-    assert pods.target(given, Page(port="http")) is None
+    assert pods.target(given, PodPage(port="http")) is None
 
 
 def test_labels_that_are_taken_are_left_out() -> None:
     """A pod's own labels never stand where the stream's, the namespace's or the node's do."""
     given = pod(labels={"target": "x", "namespace": "y", "node": "z", "1st": "a", "__x": "b", "job": "j"})
-    found = pods.target(given, Page())
+    found = pods.target(given, PodPage())
     assert found is not None
     assert dict(found.labels) == {"namespace": "llm", "node": "gpu-3", "pod": "vllm-0", "_1st": "a"}
 
@@ -162,20 +162,20 @@ def test_labels_that_are_taken_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("given", "page", "said"),
     [
-        (pod(), Page(port="api"), "no container has a port called 'api', so there is nothing to scrape"),
+        (pod(), PodPage(port="api"), "no container has a port called 'api', so there is nothing to scrape"),
         (
             pod(annotations={"specmon/num-speculative-tokens": "four"}),
-            Page(),
+            PodPage(),
             "annotation specmon/num-speculative-tokens: read 'four', expected a whole number above 0",
         ),
         (
             pod(annotations={"specmon/draft": "x"}),
-            Page(),
+            PodPage(),
             f"read the annotation specmon/draft, expected one of {', '.join(pods.ANNOTATIONS)}",
         ),
     ],
     ids=["port", "number", "unknown"],
 )
-def test_what_is_wrong_with_a_pod(given: Pod, page: Page, said: str) -> None:
+def test_what_is_wrong_with_a_pod(given: Pod, page: PodPage, said: str) -> None:
     """A pod that was selected and cannot be read as meant says so in one sentence."""
     assert pods.problems(given, page) == (said,)

@@ -14,14 +14,14 @@ from monitor.core.detectors.base import Level
 from monitor.core.events.attribution import Attribution
 from monitor.core.pages import scrapes
 from monitor.notify import alerts
-from monitor.notify.plan import Plan, Receiver, Site
+from monitor.notify.plan import LinkBases, NotifyPlan, Receiver
 from tests.notify.made import CLOSED, LABELS, RAISED, event, fleet_event
 
 if TYPE_CHECKING:
     from monitor.core.detectors.base import Severity
 
 ROOT = Path(__file__).parents[2]
-SITE = Site("https://specmon.example.com", "https://example.com/runbooks")
+SITE = LinkBases("https://specmon.example.com", "https://example.com/runbooks")
 NAMINGS = {*alerts.NAMES.values(), *alerts.FLEET_NAMES.values()}
 
 GOLDEN = {
@@ -75,7 +75,7 @@ def test_what_is_told_late_is_shown_for_a_while() -> None:
 
 def test_nothing_leads_nowhere() -> None:
     """Without an address of ours and of the runbooks there are no links, rather than broken ones."""
-    made = alerts.alert(event(), {}, Site(), RAISED, lifetime=240.0)
+    made = alerts.alert(event(), {}, LinkBases(), RAISED, lifetime=240.0)
     assert "generatorURL" not in made
     assert "_url" not in str(made)
 
@@ -111,7 +111,7 @@ def test_unknown_values_are_left_out() -> None:
     """A note without levels, cost and causes is a sentence still, and never has a None or a NaN in it."""
     key = scrapes.StreamKey("a:1", "", "0")
     note = events.noted("s", key, "speculation_off", RAISED, Attribution((), ()))
-    made = alerts.texts(events.as_json(note), Site())
+    made = alerts.texts(events.as_json(note), LinkBases())
     assert made["summary"] == "The model no longer speculates."
     assert made["description"] == "the model on a:1 (replica 0): at 2023-11-14 22:13:50 UTC."
     half = alerts.description(event(after=UNKNOWN))
@@ -148,7 +148,7 @@ def test_names_are_those_of_the_rules(naming: alerts.Naming) -> None:
 )
 def test_the_least_severity(least: Severity, told: list[str]) -> None:
     """What is less severe than the setting is not told."""
-    plan = Plan(min_severity=least)
+    plan = NotifyPlan(min_severity=least)
     assert [each for each in ("info", "warning", "critical") if plan.covers(each)] == told
 
 

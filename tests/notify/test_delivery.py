@@ -40,15 +40,15 @@ def receiver(server: Server, kind: str = "webhook", **more: object) -> notify.Re
     return dataclasses.replace(made, **more)  # type: ignore[arg-type]
 
 
-def plan(*receivers: notify.Receiver, resend: float = 60.0) -> notify.Plan:
+def plan(*receivers: notify.Receiver, resend: float = 60.0) -> notify.NotifyPlan:
     """A plan for these receivers."""
-    return notify.Plan(receivers=receivers, resend_seconds=resend)
+    return notify.NotifyPlan(receivers=receivers, resend_seconds=resend)
 
 
 class Part:
     """A notifier with a store, used as the service uses them."""
 
-    def __init__(self, wanted: notify.Plan, kept: Store) -> None:
+    def __init__(self, wanted: notify.NotifyPlan, kept: Store) -> None:
         self.store = kept
         self.notifier = notify.Notifier(wanted, kept.notices(), clock=time.time, jitter=lambda: 0.5)
 
@@ -77,7 +77,7 @@ class Part:
 
 
 @contextlib.asynccontextmanager
-async def running(wanted: notify.Plan, kept: Store) -> AsyncIterator[Part]:
+async def running(wanted: notify.NotifyPlan, kept: Store) -> AsyncIterator[Part]:
     """Deliver in the background until the block ends."""
     part = Part(wanted, kept)
     task = asyncio.create_task(part.notifier.run(part.keep))
@@ -347,7 +347,7 @@ async def test_a_reload_changes_receivers(caplog: pytest.LogCaptureFixture) -> N
 
 async def test_nobody_is_told_by_default() -> None:
     """Without receivers nothing is kept, nothing is said of it on the metrics page, and the loop just waits."""
-    async with running(notify.Plan(), Store()) as part:
+    async with running(notify.NotifyPlan(), Store()) as part:
         part.happens(event())
         assert part.store.notices() == []
         assert textformat.render(part.notifier.families()) == b""

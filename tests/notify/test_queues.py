@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from monitor.notify import queues, rows
-from monitor.notify.plan import Site
+from monitor.notify.plan import LinkBases
 from monitor.notify.queues import AlertQueue, HookQueue
 from monitor.notify.rows import Rows
 from monitor.web import wording
@@ -31,7 +31,7 @@ def told(queue: Queue, now: float) -> list[str]:
     """Post what is due and have it accepted: kind and severity of each, marked where it is over."""
     batch = queue.due(now)
     if isinstance(queue, AlertQueue):
-        posted = cast("list[dict[str, str]]", queue.content(batch, Site(), now))
+        posted = cast("list[dict[str, str]]", queue.content(batch, LinkBases(), now))
         over = [each["endsAt"] <= wording.iso(now) for each in posted]
     else:
         over = [each.closed_at is not None for each in batch]

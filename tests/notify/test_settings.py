@@ -37,7 +37,7 @@ def loaded(text: str, folder: Path) -> settings.Settings:
     return settings.load({}, {}, str(file))
 
 
-def plan(text: str, folder: Path) -> notify.Plan:
+def plan(text: str, folder: Path) -> notify.NotifyPlan:
     """What notifying is told of a file with this text."""
     return assembly.notifications(loaded(text, folder))
 

@@ -78,16 +78,16 @@ def server(
 def wanted(server: Server, **more: object) -> prometheus.Wanted:
     """Return what to ask of the server."""
     asked = prometheus.Wanted(
-        queries.Server(f"http://127.0.0.1:{server.port}"), interval=scraped.STEP, offset=0
+        queries.QueryServer(f"http://127.0.0.1:{server.port}"), interval=scraped.STEP, offset=0
     )
     return replace(asked, **more)  # type: ignore[arg-type]
 
 
 async def read_on(
     asked: prometheus.Wanted, until: float, since: float = math.nan
-) -> tuple[prometheus.Reader, list[list[Scrape]]]:
+) -> tuple[prometheus.GridReader, list[list[Scrape]]]:
     """Return what a reader of the live service delivers until it has caught up with `until`."""
-    reader = prometheus.Reader(asked, lambda: until)
+    reader = prometheus.GridReader(asked, lambda: until)
     batches: list[list[Scrape]] = []
     task = asyncio.create_task(reader.run(batches.append, since))
     async with asyncio.timeout(60):
@@ -264,7 +264,7 @@ async def until(found: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def failures(reader: prometheus.Reader) -> dict[str, float]:
+def failures(reader: prometheus.GridReader) -> dict[str, float]:
     """Return the counts of failed queries by reason, those above 0."""
     (family,) = (each for each in reader.families() if each.name == "specmon_prometheus_query_failures")
     counts = {
@@ -278,8 +278,8 @@ async def test_an_outage_is_counted_and_caught_up() -> None:
     api = Api()
     delivered: list[list[Scrape]] = []
     async with listening(api) as url:
-        server = queries.Server(url, headers=(("X-Scope-OrgID", "team"),), timeout=5.0)
-        reader = prometheus.Reader(
+        server = queries.QueryServer(url, headers=(("X-Scope-OrgID", "team"),), timeout=5.0)
+        reader = prometheus.GridReader(
             prometheus.Wanted(server, interval=0.1, offset=0.1, lookback=60.0), time.time
         )
         task = asyncio.create_task(reader.run(delivered.append, time.time() - 1.0))
@@ -329,7 +329,7 @@ async def test_each_failure_has_its_reason(status: int, text: str, reason: str, 
     """The reason is for machines, the message says where, what was read and what was expected."""
     api = Api()
     api.answer = web.Response(status=status, text=text)
-    async with listening(api) as url, queries.Api(queries.Server(url, body_limit=65_536)) as asked:
+    async with listening(api) as url, queries.Api(queries.QueryServer(url, body_limit=65_536)) as asked:
         with pytest.raises(queries.QueryError, match=re.escape(message)) as caught:
             await asked.instant("up", 1.0)
     assert caught.value.reason == reason
@@ -339,7 +339,7 @@ async def test_each_failure_has_its_reason(status: int, text: str, reason: str, 
 async def test_a_token_file_is_read_with_each_query(tmp_path: Path) -> None:
     """A file that is missing is said so and is not asked without."""
     async with queries.Api(
-        queries.Server("http://127.0.0.1:1", bearer_token_file=str(tmp_path / "no"))
+        queries.QueryServer("http://127.0.0.1:1", bearer_token_file=str(tmp_path / "no"))
     ) as asked:
         with pytest.raises(queries.QueryError, match=r"the token file .* cannot be read") as caught:
             await asked.instant("up", 1.0)
@@ -348,6 +348,6 @@ async def test_a_token_file_is_read_with_each_query(tmp_path: Path) -> None:
 
 def test_an_unreadable_server_is_one_error() -> None:
     """A replay from nowhere raises what the command prints."""
-    asked = prometheus.Wanted(queries.Server("http://127.0.0.1:1"))
+    asked = prometheus.Wanted(queries.QueryServer("http://127.0.0.1:1"))
     with pytest.raises(sources.Unreadable, match="no connection"):
         list(prometheus.replay(asked, 0.0, 100.0))

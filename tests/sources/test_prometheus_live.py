@@ -80,8 +80,8 @@ async def scraped(engine: Engine, folder: Path) -> AsyncIterator[str]:
 async def serving(url: str, kept: Store, *targets: Target) -> AsyncIterator[service.Service]:
     """Run a service that reads the query API until the block ends."""
     plan = pipeline.Plan(limits=streams.Limits(scrape_interval=INTERVAL))
-    wanted = prometheus.Wanted(queries.Server(url), interval=INTERVAL, offset=1.5, lookback=600.0)
-    reader = prometheus.Reader(wanted, time.time)
+    wanted = prometheus.Wanted(queries.QueryServer(url), interval=INTERVAL, offset=1.5, lookback=600.0)
+    reader = prometheus.GridReader(wanted, time.time)
     one = service.Service(plan, targets, kept, clock=time.time, bucket=1.0, queried=reader)
     stop = asyncio.Event()
     task = asyncio.create_task(one.run(stop))

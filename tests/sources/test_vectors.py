@@ -21,12 +21,12 @@ PAGES = [page for name in engines.ENGINES for page in sorted((FIXTURES / name).g
 DRAFTS = "vllm:spec_decode_num_drafts_total"
 
 
-def series(name: str = DRAFTS, value: str = "5", at: float = 1.0, **labels: str) -> vectors.Series:
+def series(name: str = DRAFTS, value: str = "5", at: float = 1.0, **labels: str) -> vectors.QueriedSeries:
     """Return a series with one value."""
-    return vectors.Series({"__name__": name, **labels}, {at: value})
+    return vectors.QueriedSeries({"__name__": name, **labels}, {at: value})
 
 
-def made(found: Sequence[vectors.Series], *target_labels: str) -> dict[str, str]:
+def made(found: Sequence[vectors.QueriedSeries], *target_labels: str) -> dict[str, str]:
     """Return the page of each target at time 1."""
     (batch,) = vectors.Pages(target_labels).scrapes(found, [1.0])
     return {scrape.target: (scrape.body or b"").decode() for scrape in batch}
@@ -64,7 +64,9 @@ def test_values_are_escaped() -> None:
 )
 def test_names(labels: dict[str, str], target_labels: tuple[str, ...], name: str) -> None:
     """A target is called by the labels that the settings say, else by pod, else by instance."""
-    assert list(made([vectors.Series({"__name__": DRAFTS, **labels}, {1.0: "1"})], *target_labels)) == [name]
+    assert list(
+        made([vectors.QueriedSeries({"__name__": DRAFTS, **labels}, {1.0: "1"})], *target_labels)
+    ) == [name]
 
 
 def test_a_series_without_any_such_label_is_nobody_s() -> None:
@@ -85,7 +87,7 @@ def test_other_processes_are_no_targets() -> None:
 def test_a_missed_target_fails_and_is_gone_later() -> None:
     """A target without series has failed scrapes for ten minutes, and then it is no target any more."""
     pages = vectors.Pages()
-    found = vectors.Series({"__name__": DRAFTS, "instance": "a:1"}, {0.0: "1"})
+    found = vectors.QueriedSeries({"__name__": DRAFTS, "instance": "a:1"}, {0.0: "1"})
     batches = list(pages.scrapes([found], [0.0, 60.0, 600.0, 660.0]))
     assert [[scrape.failure is not None for scrape in batch] for batch in batches] == [
         [False],
@@ -100,9 +102,9 @@ def test_of_two_scrapes_one_is_read_on() -> None:
     """Of a pair of Prometheus the same one is read as long as it is there; the other takes over."""
     pages = vectors.Pages()
 
-    def values(of: str, **by_time: str) -> vectors.Series:
+    def values(of: str, **by_time: str) -> vectors.QueriedSeries:
         times = {float(time.removeprefix("t")): value for time, value in by_time.items()}
-        return vectors.Series({"__name__": DRAFTS, "instance": "a:1", "prometheus_replica": of}, times)
+        return vectors.QueriedSeries({"__name__": DRAFTS, "instance": "a:1", "prometheus_replica": of}, times)
 
     found = [values("b", t1="1", t2="2", t3="3", t4="4"), values("a", t2="20", t4="40")]
     read = [scrape for batch in pages.scrapes(found, [1.0, 2.0, 3.0, 4.0]) for scrape in batch]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from monitor import metrics
-from monitor.web.view import Bucket, StreamView, TargetView
+from monitor.web.view import ShownBucket, StreamView, TargetView
 from tests.metric_tables import stream_table
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ TARGETS = (
 )
 
 
-def buckets(collapsed: bool) -> list[Bucket]:  # noqa: FBT001 - two histories, one or the other
+def buckets(collapsed: bool) -> list[ShownBucket]:  # noqa: FBT001 - two histories, one or the other
     """Return six hours of minutes with a gap of twenty, and the fall at the end if asked."""
     start = NOW - 6 * 3600
     made = []
@@ -214,7 +214,7 @@ def buckets(collapsed: bool) -> list[Bucket]:  # noqa: FBT001 - two histories, o
         fallen = collapsed and at >= COLLAPSED_AT
         mal = (1.24 if fallen else 3.31) + 0.05 * math.sin(minute / 7)
         made.append(
-            Bucket(
+            ShownBucket(
                 at,
                 60.0,
                 drafts=1000.0,
@@ -244,7 +244,7 @@ class Service:
     now: float = NOW
     simulated: bool = True
     well: bool = True
-    past: Mapping[str, Sequence[Bucket]] = field(
+    past: Mapping[str, Sequence[ShownBucket]] = field(
         default_factory=lambda: {
             COLLAPSED_ID: buckets(collapsed=True),
             STREAMS[0].id: buckets(collapsed=False),
@@ -283,7 +283,7 @@ class Service:
         """One event."""
         return next((event for event in self.kept if event["id"] == event_id), None)
 
-    def history(self, stream_id: str, start: float, end: float) -> Sequence[Bucket]:
+    def history(self, stream_id: str, start: float, end: float) -> Sequence[ShownBucket]:
         """The buckets between two times."""
         return [bucket for bucket in self.past.get(stream_id, ()) if start <= bucket.at < end]
 

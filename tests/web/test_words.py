@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from monitor.web import answers, asking, fields, guidance, sentences, series, states, view, wording
 from monitor.web.markup import Markup, join, tag
-from monitor.web.view import Bucket
+from monitor.web.view import ShownBucket
 from tests.web.fleet_of_five import COLLAPSE, NOW, PASSED, STREAMS, stream
 
 
@@ -175,9 +175,9 @@ def test_advice_follows_the_causes() -> None:
     assert len(guidance.steps(COLLAPSE)) == 2
 
 
-def bucket(at: float, drafts: float, accepted: float, state: str = "ok") -> Bucket:
+def bucket(at: float, drafts: float, accepted: float, state: str = "ok") -> ShownBucket:
     """Return a minute with its counts."""
-    return Bucket(at, 60, drafts, accepted, 1 + accepted / drafts if drafts else None, state=state)
+    return ShownBucket(at, 60, drafts, accepted, 1 + accepted / drafts if drafts else None, state=state)
 
 
 def test_thinning_sums_counts() -> None:
@@ -205,9 +205,9 @@ def test_thinning_loses_no_draft(number: int, limit: int) -> None:
 def test_time_per_token_needs_both_numbers() -> None:
     """The implied time per token is unknown without a step time or without tokens."""
     made = [
-        Bucket(0, 60, tokens_per_step=2.0, step_seconds=0.01),
-        Bucket(60, 60, step_seconds=0.01),
-        Bucket(120, 60),
+        ShownBucket(0, 60, tokens_per_step=2.0, step_seconds=0.01),
+        ShownBucket(60, 60, step_seconds=0.01),
+        ShownBucket(120, 60),
     ]
     assert [point.value for point in series.token_milliseconds(made)] == [5.0, None, None]
 
@@ -264,7 +264,7 @@ def test_numbers_of_another_type_are_unknown(value: object) -> None:
 
 def test_json_is_always_valid() -> None:
     """Records become objects, NaN becomes null, and what JSON cannot say is refused."""
-    assert answers.plain({"a": (Bucket(0, 1, mal=math.nan),)})["a"][0]["mal"] is None  # type: ignore[index]
+    assert answers.plain({"a": (ShownBucket(0, 1, mal=math.nan),)})["a"][0]["mal"] is None  # type: ignore[index]
     with pytest.raises(TypeError, match="no JSON for set"):
         answers.plain({"a": {1}})
 

@@ -20,10 +20,10 @@ from monitor.core.detectors.base import (
     Alarm,
     Bucket,
     Condition,
+    DetectionPlan,
     Findings,
     Kind,
     Level,
-    Plan,
     Severity,
 )
 from monitor.core.detectors.measures import evidence, noise, reference, rhythm, scores, traffic
@@ -41,10 +41,10 @@ __all__ = [
     "Action",
     "Alarm",
     "Condition",
+    "DetectionPlan",
     "Findings",
     "Kind",
     "Level",
-    "Plan",
     "Severity",
     "allocate",
     "step",
@@ -77,7 +77,7 @@ CALM_PLUNGE = 0.1
 LEAST_INFORMATION = 2.0
 
 
-def allocate(plan: Plan, n: int) -> State:
+def allocate(plan: DetectionPlan, n: int) -> State:
     """Return the state of `n` streams that were never seen."""
     del plan
     state = np.zeros(n, DTYPE)
@@ -91,7 +91,7 @@ def allocate(plan: Plan, n: int) -> State:
     return state
 
 
-def step(plan: Plan, state: State, counts: Counts) -> Findings:
+def step(plan: DetectionPlan, state: State, counts: Counts) -> Findings:
     """Return what the detectors find in one batch; `state` (the rows of `counts`) is changed in place."""
     if len(state) <= CHUNK:
         return _step(plan, state, counts)
@@ -129,7 +129,7 @@ def _rows_of(counts: Counts, rows: Indices) -> Counts:
     )
 
 
-def _step(plan: Plan, state: State, counts: Counts) -> Findings:
+def _step(plan: DetectionPlan, state: State, counts: Counts) -> Findings:
     trials = evidence.from_counts(counts)
     notes = lives.begin(state, counts)
     seen = _see_intervals(plan, state, trials, counts.values[:, Counter.GENERATION_TOKENS])
@@ -154,7 +154,7 @@ def _step(plan: Plan, state: State, counts: Counts) -> Findings:
     )
 
 
-def _see_intervals(plan: Plan, state: State, trials: evidence.Trials, tokens: Floats) -> Sightings:
+def _see_intervals(plan: DetectionPlan, state: State, trials: evidence.Trials, tokens: Floats) -> Sightings:
     """Return what single intervals show, and gather them into buckets."""
     baseline = state["baseline"]
     healthy = baseline["sums"][:, base.DRAFTS] >= plunge.LEAST_DRAFTS
@@ -168,7 +168,9 @@ def _see_intervals(plan: Plan, state: State, trials: evidence.Trials, tokens: Fl
     return sightings.of_intervals(fell, dead, alive, silent, evidence.gather(state["bucket"], trials))
 
 
-def _see_buckets(plan: Plan, state: State, trials: evidence.Trials, rows: Indices, seen: Sightings) -> None:
+def _see_buckets(
+    plan: DetectionPlan, state: State, trials: evidence.Trials, rows: Indices, seen: Sightings
+) -> None:
     """Run what works on full buckets over their rows and write what was seen into `seen`."""
     baseline, trouble = state["baseline"], state["trouble"]
     measured = _measure(state, trials.at[rows])
@@ -233,7 +235,7 @@ def _learn(state: State, bucket: Bucket, usual: Floats, learning: Bools) -> None
     level.follow(state["level"], usual, learning[:, 0])
 
 
-def _see_blocks(plan: Plan, state: State, rows: Indices, at: Floats, seen: Sightings) -> None:
+def _see_blocks(plan: DetectionPlan, state: State, rows: Indices, at: Floats, seen: Sightings) -> None:
     """Run what works on blocks of full buckets."""
     passing = state["traffic"]
     full = np.flatnonzero(trend.gather(state["trend"], state["bucket"], passing["deviation"], at))

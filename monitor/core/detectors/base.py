@@ -60,7 +60,7 @@ class Condition(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DetectionPlan:
     """What the user asks of the detectors.
 
     `false_alarms_per_month` is per stream and counts every alarm of severity critical or warning.
@@ -161,7 +161,7 @@ class Verdict:
     up_since: Floats
 
 
-def nats(plan: Plan) -> float:
+def nats(plan: DetectionPlan) -> float:
     """Return the evidence, in nats, that chance reaches in one bucket as rarely as the plan allows alarms."""
     return math.log(MONTH_SECONDS / SCRAPE_SECONDS / plan.false_alarms_per_month)
 

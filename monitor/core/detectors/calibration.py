@@ -78,16 +78,16 @@ class Excursions:
         rows["high_at"] = np.where(high, counts.at, rows["high_at"])
         self._rows[counts.rows] = rows
 
-    def of_stream(self, plan: base.Plan, row: int) -> Calibration:
+    def of_stream(self, plan: base.DetectionPlan, row: int) -> Calibration:
         """Return what is expected of one stream."""
         return _calibration(plan, self._rows[row : row + 1])
 
-    def of_all(self, plan: base.Plan) -> Calibration:
+    def of_all(self, plan: base.DetectionPlan) -> Calibration:
         """Return what is expected of a stream, from the quiet hours of all."""
         return _calibration(plan, self._rows)
 
 
-def _calibration(plan: base.Plan, rows: npt.NDArray[np.void]) -> Calibration:
+def _calibration(plan: base.DetectionPlan, rows: npt.NDArray[np.void]) -> Calibration:
     seconds, number, excess = (float(rows[name].sum()) for name in ("seconds", "count", "excess"))
     hours = seconds / 3600.0
     if hours < LEAST_HOURS:

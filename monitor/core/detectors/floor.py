@@ -65,7 +65,7 @@ def restart(state: State) -> None:
         state[name] = 0.0
 
 
-def step(plan: base.Plan, state: State, trials: Trials, healthy: Bools) -> Floats:
+def step(plan: base.DetectionPlan, state: State, trials: Trials, healthy: Bools) -> Floats:
     """Return the score [B] that the draft is dead, in units of the limit.
 
     It is the likelihood ratio of the accepted tokens a draft against the floor (Poisson, the variance
@@ -93,7 +93,7 @@ def step(plan: base.Plan, state: State, trials: Trials, healthy: Bools) -> Float
     return result
 
 
-def alive(plan: base.Plan, state: State, trials: Trials) -> Floats:
+def alive(plan: base.DetectionPlan, state: State, trials: Trials) -> Floats:
     """Return the score [B] that the draft is clearly alive: its tokens a draft are twice the floor and more.
 
     The memory is short: being alive again must not wait for the dead hours to fade.
@@ -116,7 +116,7 @@ def _poisson_nats(seen: Floats, expected: Floats) -> Floats:
     return result
 
 
-def silence(plan: base.Plan, state: State, trials: Trials, tokens: Floats) -> Floats:
+def silence(plan: base.DetectionPlan, state: State, trials: Trials, tokens: Floats) -> Floats:
     """Return the score [B] that speculation went silent: tokens flow, nothing is drafted any more."""
     state["drafted_before"] += trials.drafts
     flowing = tokens > 0.0

@@ -133,13 +133,13 @@ def rebase(state: State) -> None:
     state["local"] = state["local_buckets"] = 0.0
 
 
-def limits(plan: base.Plan, state: State) -> Floats:
+def limits(plan: base.DetectionPlan, state: State) -> Floats:
     """Return the decision limit [B, 2] in nats for falls and rises."""
     nats = base.nats(plan) + EXTRA_NATS
     return excursions.limits(nats, state, STEEPEST_TAIL)
 
 
-def step(plan: base.Plan, state: State, bucket: Bucket, on: Bools, learning: Bools) -> base.Verdict:
+def step(plan: base.DetectionPlan, state: State, bucket: Bucket, on: Bools, learning: Bools) -> base.Verdict:
     """Return the verdict on full buckets; rows alarm where `on` and learn where `learning` (and calm)."""
     resumed = (bucket.began_at - state["last_at"] <= SILENT_SECONDS) * state["resumed"] + 1.0
     state["resumed"], state["last_at"] = resumed, bucket.at

@@ -92,7 +92,7 @@ def ready(baseline: State, trials: Trials) -> Bools:
 
 
 def step(
-    plan: base.Plan, state: State, trials: Trials, baseline: State, spread: Floats, local: Floats
+    plan: base.DetectionPlan, state: State, trials: Trials, baseline: State, spread: Floats, local: Floats
 ) -> Floats:
     """Return the score [B] in units of the limit.
 
@@ -136,7 +136,7 @@ def step(
     return result
 
 
-def _excursions(plan: base.Plan, state: State, score: Floats, age: Floats) -> Floats:
+def _excursions(plan: base.DetectionPlan, state: State, score: Floats, age: Floats) -> Floats:
     """Learn from falls that passed by themselves, and return by how much [B] the limit grows for them.
 
     Peaks above `EXCURSION` fall off exponentially; the limit is where as many of them as came in the `age`

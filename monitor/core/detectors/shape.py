@@ -82,13 +82,15 @@ def restart(state: State) -> None:
     state["peak"] = 0.0
 
 
-def limits(plan: base.Plan, state: State) -> Floats:
+def limits(plan: base.DetectionPlan, state: State) -> Floats:
     """Return the decision limit [B, 7, 2] in nats for falls and rises of each contrast."""
     nats = base.nats(plan) + EXTRA_NATS
     return excursions.limits(nats, state, STEEPEST_TAIL)
 
 
-def step(plan: base.Plan, state: State, bucket: Bucket, baseline: State, spread: Floats, on: Bools) -> Floats:
+def step(
+    plan: base.DetectionPlan, state: State, bucket: Bucket, baseline: State, spread: Floats, on: Bools
+) -> Floats:
     """Return the scores [B, 14] of full buckets: fall and rise of each contrast, in units of the limit.
 
     spread [B, 8]: variance of the scores over binomial variance, which also tells how well the baseline

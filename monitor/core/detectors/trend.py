@@ -133,7 +133,9 @@ def gather(state: State, bucket: State, deviation: Floats, at: Floats) -> Bools:
     return full
 
 
-def step(plan: base.Plan, state: State, baseline: State, about: State, at: Floats, on: Bools) -> base.Verdict:
+def step(
+    plan: base.DetectionPlan, state: State, baseline: State, about: State, at: Floats, on: Bools
+) -> base.Verdict:
     """Return the verdict on full blocks; rows take part where `on`. `about`: the traffic."""
     known = reference.known(baseline)
     state["rate"] = np.where(known & (state["rate"] <= 0.0), baseline["rate"], state["rate"])

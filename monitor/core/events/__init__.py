@@ -181,14 +181,14 @@ def benefit_lost(before: float, after: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RegimeVerdict:
     """What a new regime did to acceptance, and how sure that is (0 to 1)."""
 
     outcome: Literal["better", "worse", "no_difference"]
     confidence: float
 
 
-def verdict(before: Level, after: Level) -> Verdict | None:
+def verdict(before: Level, after: Level) -> RegimeVerdict | None:
     """Return how two levels compare, None where one is unknown.
 
     Each level's interval is taken for 95 % of a normal distribution; a difference that is surer than 95 % is
@@ -201,8 +201,8 @@ def verdict(before: Level, after: Level) -> Verdict | None:
     standard_errors = 2.0 * CONFIDENCE_QUANTILE * difference / spread
     confidence = math.erf(abs(standard_errors) / math.sqrt(2.0))
     if abs(standard_errors) < CONFIDENCE_QUANTILE:
-        return Verdict("no_difference", confidence)
-    return Verdict("better" if difference > 0 else "worse", confidence)
+        return RegimeVerdict("no_difference", confidence)
+    return RegimeVerdict("better" if difference > 0 else "worse", confidence)
 
 
 def as_json(event: Event) -> dict[str, object]:

@@ -90,7 +90,7 @@ def allocate(num_streams: int, num_groups: int) -> Fleet:
 
 
 def step(
-    plan: base.Plan,
+    plan: base.DetectionPlan,
     fleet: Fleet,
     groups: Ints,
     counts: Counts,

@@ -87,7 +87,7 @@ class Words:
     `streams` and `groups` are the fleet's state, `everyone` is the detectors' of the same streams.
     """
 
-    plan: base.Plan
+    plan: base.DetectionPlan
     streams: State
     groups: State
     everyone: State

@@ -135,7 +135,7 @@ class Apart:
     undisturbed: Bools
 
 
-def step(plan: base.Plan, state: State, learnt: State, of: Indices, apart: Apart) -> None:
+def step(plan: base.DetectionPlan, state: State, learnt: State, of: Indices, apart: Apart) -> None:
     """Take in what one turn showed of the replicas [M], and score their falls.
 
     learnt [G]: what is known of the groups; of [M]: the group of each replica, ascending.

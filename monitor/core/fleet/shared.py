@@ -82,7 +82,7 @@ News = Literal["", "opens", "grows", "closes"]
 
 
 def step(
-    plan: base.Plan, state: State, score: Floats, variance: Floats, began_at: Floats, at: Floats
+    plan: base.DetectionPlan, state: State, score: Floats, variance: Floats, began_at: Floats, at: Floats
 ) -> list[News]:
     """Take in the common level [G] of a turn of some groups; return what it makes of the trouble of each.
 

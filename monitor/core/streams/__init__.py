@@ -112,7 +112,7 @@ class TargetState:
 class State:
     """The state of all streams. Rows are in the order in which the streams were first seen."""
 
-    def __init__(self, watch: detectors.Plan, window_seconds: tuple[float, ...]) -> None:
+    def __init__(self, watch: detectors.DetectionPlan, window_seconds: tuple[float, ...]) -> None:
         self.watch_plan = watch
         self.window_seconds = window_seconds
         self.num_positions = FIRST_POSITIONS

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 VERSION = 1
 
 
-class UnusableError(Exception):
+class UnusableStateError(Exception):
     """The saved state cannot be continued; the message says what was read and what was expected."""
 
 
@@ -57,7 +57,9 @@ def thaw(plan: Plan, blobs: Mapping[str, bytes]) -> State:
         words = json.loads(blobs["words"])
         found = (words["version"], tuple(words["windows"]))
         if found != (VERSION, plan.windows):
-            raise UnusableError(f"saved with version and windows {found}, expected {(VERSION, plan.windows)}")
+            raise UnusableStateError(
+                f"saved with version and windows {found}, expected {(VERSION, plan.windows)}"
+            )
         state = State(plan.detection, plan.windows)
         state.num_positions = words["num_positions"]
         dtypes = {
@@ -73,7 +75,7 @@ def thaw(plan: Plan, blobs: Mapping[str, bytes]) -> State:
         state.identities = [_identity_from_json(identity) for identity in words["streams"]]
         _join(state)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise UnusableError(f"the saved state is damaged: {error}") from error
+        raise UnusableStateError(f"the saved state is damaged: {error}") from error
     return state
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from monitor.core.counts.deltas import Counts
+    from monitor.core.detectors import DetectionPlan as Watch
     from monitor.core.detectors import Findings
-    from monitor.core.detectors import Plan as Watch
     from monitor.core.events import Event
     from monitor.core.fleet import FleetAlarm
     from monitor.core.streams import State

@@ -34,7 +34,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class HistoryBucket:
     """What happened to one stream from `at` (unix seconds) for `seconds`. NaN where unknown."""
 
     stream: str
@@ -65,7 +65,7 @@ class Recorder:
 
     def take(
         self, state: State, codes: npt.NDArray[np.int64], names: Sequence[str], now: float
-    ) -> list[Bucket]:
+    ) -> list[HistoryBucket]:
         """Return the buckets since the last call; nothing at the first."""
         totals = state.sums["total"].copy()
         last = np.zeros_like(totals)
@@ -83,11 +83,11 @@ class Recorder:
 
 def _bucket(
     state: State, row: int, vector: npt.NDArray[np.float64], at: float, seconds: float, name: str
-) -> Bucket:
+) -> HistoryBucket:
     sums = state.sums[row]
     values = np.where(sums["known"], vector[windows.COUNTERS], np.nan).tolist()
     positions = int(sums["positions"])
-    return Bucket(
+    return HistoryBucket(
         stream=state.identities[row].id,
         at=at,
         seconds=seconds,
@@ -98,7 +98,7 @@ def _bucket(
     )
 
 
-def as_sums(buckets: Sequence[Bucket]) -> windows.Sums:
+def as_sums(buckets: Sequence[HistoryBucket]) -> windows.Sums:
     """Return buckets as sums, one row each, for `estimates.from_sums`."""
     num_positions = max((len(bucket.accepted) for bucket in buckets), default=0)
     vectors = np.zeros((len(buckets), windows.POSITIONS.start + max(num_positions, 1)))

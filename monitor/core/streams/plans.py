@@ -22,7 +22,7 @@ class Plan:
     `plain_step_seconds` is the engine's step time without speculation, NaN where nobody measured it.
     """
 
-    detection: detectors.Plan = field(default_factory=detectors.Plan)
+    detection: detectors.DetectionPlan = field(default_factory=detectors.DetectionPlan)
     limits: Limits = field(default_factory=Limits)
     windows: tuple[float, ...] = (60.0, 300.0, 3600.0)
     declared: Mapping[str, Declared] = field(default_factory=dict)

@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the effective settings as YAML; FOUND where one is wrong, with its path on standard error."""
     try:
         effective = flags.read(arguments)
-    except settings.Unreadable as error:
+    except settings.UnreadableFile as error:
         raise commands.Unusable(str(error)) from error
     except settings.Invalid as error:
         print(error, file=sys.stderr)

@@ -43,7 +43,7 @@ async def _run(effective: Settings, seed: int) -> None:
     from monitor.service.commands import serving
     from monitor.sources import targets
 
-    fleet = demo.Fleet(seed)
+    fleet = demo.SimulatedFleet(seed)
     wanted = [
         targets.Target(name, url, interval=SCRAPE_INTERVAL, timeout=SCRAPE_TIMEOUT)
         for name, url in await fleet.start()

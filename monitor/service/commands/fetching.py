@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from monitor import settings
 from monitor.core.pages import engines
 from monitor.service import commands
-from monitor.settings import fields
+from monitor.settings import values
 from monitor.sources import http, targets
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def pages(urls: Sequence[str], *, wait: float, timeout: float) -> list[Scrape]:
 
 def _label(url: str) -> str:
     try:
-        return settings.Target(url=url).label
+        return settings.TargetSettings(url=url).label
     except ValueError:  # pydantic's own words fill several lines
-        shown = fields.without_password(url)
+        shown = values.without_password(url)
         raise commands.Unusable(
             f"read {shown!r}, expected a URL such as http://engine-0:8000/metrics"
         ) from None

@@ -76,7 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
         every = quantities.duration(arguments.every) if arguments.every else 0.0
     except ValueError as error:
         raise commands.Unusable(f"--every {arguments.every}: {error}") from error
-    plan = pipeline.Plan(detection=detectors.Plan(false_alarms_per_month=arguments.false_alarms_per_month))
+    plan = pipeline.Plan(
+        detection=detectors.DetectionPlan(false_alarms_per_month=arguments.false_alarms_per_month)
+    )
     output = (
         listing.JsonLines(every=every, updates=arguments.updates)
         if arguments.json
@@ -128,7 +130,7 @@ def _queried(
     config = arguments.config or os.environ.get(layers.CONFIG_VARIABLE)
     try:
         effective = settings.load(given, os.environ, config)
-    except (settings.Unreadable, settings.Invalid) as error:
+    except (settings.UnreadableFile, settings.Invalid) as error:
         raise commands.Unusable(str(error)) from error
     return prometheus.replay(assembly.queries_wanted(effective), start, end, progress)
 

@@ -62,7 +62,7 @@ def read(arguments: argparse.Namespace) -> Settings:
     """Return the settings and start logging with them. Raises Unusable where they are wrong."""
     try:
         effective = flags.read(arguments)
-    except (settings.Unreadable, settings.Invalid) as error:
+    except (settings.UnreadableFile, settings.Invalid) as error:
         raise commands.Unusable(str(error)) from error
     logs.start(effective.log.level, effective.log.format)
     return effective

@@ -96,7 +96,7 @@ def _stop_on_signals() -> asyncio.Event:
 def _opened(effective: Settings) -> Iterator[store.Store]:
     try:
         kept = store.Store(effective.store.path, retention=effective.store.retention)
-    except store.UnusableError as error:
+    except store.UnusableFileError as error:
         raise commands.Unusable(str(error)) from error
     try:
         yield kept
@@ -156,7 +156,7 @@ def _reloader(
             in_force.replace(new)
             in_force.apply(running)
             running.notify(assembly.notifications(in_force.settings))
-        except (settings.Invalid, settings.Unreadable, assembly.MissingError, ValueError) as error:
+        except (settings.Invalid, settings.UnreadableFile, assembly.MissingError, ValueError) as error:
             log.error("the old settings stay in force: %s", error)  # noqa: TRY400 - expected
             running.note_reload(successful=False)
             return str(error)

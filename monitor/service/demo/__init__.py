@@ -6,6 +6,6 @@ text says that it is simulated.
 
 from __future__ import annotations
 
-from monitor.service.demo.fleet import Fleet
+from monitor.service.demo.simulated_fleet import SimulatedFleet
 
-__all__ = ["Fleet"]
+__all__ = ["SimulatedFleet"]

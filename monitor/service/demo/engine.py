@@ -52,7 +52,7 @@ class Scenario:
 
 
 @dataclass(slots=True)
-class Totals:
+class SimulatedTotals:
     """What the engine has counted since its start; lists of observations wait to be put into histograms."""
 
     drafts: int = 0
@@ -67,7 +67,7 @@ class Totals:
     finished: list[tuple[float, float, float]] = field(default_factory=list)  # prompt, output tokens, seconds
 
 
-class Engine:
+class SimulatedEngine:
     """The simulation of one scenario; `advance` moves it on, `totals` is what it has counted."""
 
     def __init__(self, scenario: Scenario, rng: np.random.Generator) -> None:
@@ -80,7 +80,7 @@ class Engine:
         self._prompt = np.zeros(slots)
         self._begun = np.zeros(slots)
         self._skill = np.zeros(slots)
-        self.totals = Totals(accepted=np.zeros(len(scenario.phases[0].conditional)))
+        self.totals = SimulatedTotals(accepted=np.zeros(len(scenario.phases[0].conditional)))
         self.advance(0.0)
 
     def advance(self, seconds: float) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from monitor.service.demo.engine import Engine
+    from monitor.service.demo.engine import SimulatedEngine
 
 TOKENS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000)
 STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -93,10 +93,10 @@ class Histogram:
         return list(zip(names, map(float, accumulate(self.counts)), strict=True))
 
 
-class Page(Collector):
+class SimulatedPage(Collector):
     """Renders the page of one engine; `started_at` is in unix seconds."""
 
-    def __init__(self, engine: Engine, model_name: str, started_at: float) -> None:
+    def __init__(self, engine: SimulatedEngine, model_name: str, started_at: float) -> None:
         self._engine = engine
         self._labels = {"engine": "0", "model_name": model_name}
         self._started_at = started_at

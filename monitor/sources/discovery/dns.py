@@ -24,7 +24,7 @@ LONGEST_ANSWER_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class SrvNames:
     """The SRV records of `names`, asked for every `interval` seconds.
 
     `servers` are (address, port) of the name servers to ask; empty: those of /etc/resolv.conf.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lightkube.config.kubeconfig import SingleConfig
 
-    from monitor.sources.discovery.pods import Page
+    from monitor.sources.discovery.pods import PodPage
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Pods:
     """
 
     selector: str
-    page: Page
+    page: PodPage
     namespace: str = ""
     kubeconfig: str = ""
     kind: str = "kubernetes"
@@ -122,7 +122,7 @@ class Pods:
 class _Known:
     """The pods' targets as of a version."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: PodPage) -> None:
         self.version = ""
         self._page = page
         self._targets: dict[tuple[str, str], Found] = {}

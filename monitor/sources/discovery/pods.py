@@ -27,7 +27,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PodPage:
     """Where in a pod the metrics page is; `port` is a number or a container port's name."""
 
     port: str = "8000"
@@ -35,7 +35,7 @@ class Page:
     scheme: str = "http"
 
 
-def target(pod: Pod, page: Page) -> Found | None:
+def target(pod: Pod, page: PodPage) -> Found | None:
     """Return the pod's target; None where it has no address yet, is on its way out, or lacks the port."""
     meta, status = pod.metadata, pod.status
     if meta is None or meta.deletionTimestamp is not None or not meta.name:
@@ -59,7 +59,7 @@ def target(pod: Pod, page: Page) -> Found | None:
     )
 
 
-def problems(pod: Pod, page: Page) -> tuple[str, ...]:
+def problems(pod: Pod, page: PodPage) -> tuple[str, ...]:
     """Return what is wrong with a pod that was selected, one sentence each, without the pod's name."""
     said = []
     annotations = (pod.metadata.annotations if pod.metadata else None) or {}

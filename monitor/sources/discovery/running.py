@@ -154,6 +154,8 @@ def _usable(told: tuple[Found, ...]) -> tuple[Found, ...] | Failed:
     return told
 
 
-def _family(name: str, kind: textformat.Kind, help_text: str, label: str, values: dict[str, int]) -> Family:
+def _family(
+    name: str, kind: textformat.FamilyKind, help_text: str, label: str, values: dict[str, int]
+) -> Family:
     columns = (Column((textformat.labels({label: key}),), (value,)) for key, value in values.items())
     return Family(f"specmon_{name}", kind, help_text, tuple(columns))

@@ -40,7 +40,7 @@ LEAST_EXPLAINED = 0.03
 ADOPTED = "the improvement lasted and is the new baseline"
 
 
-def settle(plan: base.Plan, state: State, trials: Trials, seen: Sightings) -> list[Alarm]:
+def settle(plan: base.DetectionPlan, state: State, trials: Trials, seen: Sightings) -> list[Alarm]:
     """Open, update and close troubles by what was seen and return the alarms; `state` is changed in place."""
     trouble = state["trouble"]
     kind = trouble["kind"]

@@ -44,7 +44,7 @@ class Diagnosis:
 class Case:
     """One row of a batch, with all that is known of it."""
 
-    plan: base.Plan
+    plan: base.DetectionPlan
     state: State
     trials: Trials
     seen: Sightings

@@ -128,7 +128,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageColumns:
     """The streams of one page, where its start time stands, and each sample's name without the prefix."""
 
     streams: tuple[Stream, ...]
@@ -159,7 +159,7 @@ def _apart(series: Sequence[Series]) -> tuple[str, ...]:
     return tuple(name for name in APART if len({each.label(name) for each in series if each.label(name)}) > 1)
 
 
-def page(names: Names, series: Sequence[Series], prefix: str) -> Page:
+def page(names: Names, series: Sequence[Series], prefix: str) -> PageColumns:
     """Return the plan of a page with these series; of a series that stands there twice the first counts."""
     short = tuple([each.name.removeprefix(prefix) for each in series])
     streams: dict[tuple[str, str], Stream] = {}
@@ -184,7 +184,7 @@ def page(names: Names, series: Sequence[Series], prefix: str) -> Page:
         times = created.get(key, {})
         stream.created = next((times[name] for name in names.created if name in times), None)
         stream.settle()
-    return Page(tuple(streams.values()), short, start)
+    return PageColumns(tuple(streams.values()), short, start)
 
 
 def preparing(names: Names) -> Callable[[Sequence[Series], str], Reader]:

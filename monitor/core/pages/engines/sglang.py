@@ -154,7 +154,7 @@ class _Server:
         return self._reading(each.replica, Evidence.STEPS, counters, state, facts)
 
     def _counted(
-        self, values: Sequence[float], replica: str, state: sglang_ranks.State, facts: identity.Facts
+        self, values: Sequence[float], replica: str, state: sglang_ranks.RankState, facts: identity.Facts
     ) -> Reading:
         """Return the server's reading from counters that move when a request ends.
 
@@ -168,7 +168,7 @@ class _Server:
         return self._reading(replica, Evidence.REQUEST_END, counters, replace(state, on=True), facts)
 
     def _gauge(
-        self, values: Sequence[float], replica: str, state: sglang_ranks.State, facts: identity.Facts
+        self, values: Sequence[float], replica: str, state: sglang_ranks.RankState, facts: identity.Facts
     ) -> Reading:
         """Return a rank's reading from the mean of its last report: no counters, so little weight."""
         counters = self._served(values, alone=len(self.ranks) < 2)  # noqa: PLR2004 - several ranks
@@ -195,7 +195,7 @@ class _Server:
         replica: str,
         evidence: Evidence,
         counters: Sequence[float],
-        state: sglang_ranks.State,
+        state: sglang_ranks.RankState,
         facts: identity.Facts,
     ) -> Reading:
         gauge = evidence is Evidence.GAUGE

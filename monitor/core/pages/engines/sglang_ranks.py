@@ -34,7 +34,7 @@ BY_MODE = (REALTIME_TOKENS, GRAPH_PASSES)
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RankState:
     """Whether a rank speculates, None before that is known; `paused` at zero steps; its other gauges."""
 
     on: bool | None
@@ -70,7 +70,7 @@ class Rank:
         """Return whether the page has the gauges of 0.5.13, the version that also counts verifications."""
         return NUM_STEPS in self.places
 
-    def state(self, values: Sequence[float], facts: Facts, decoded: float = UNKNOWN) -> State:
+    def state(self, values: Sequence[float], facts: Facts, decoded: float = UNKNOWN) -> RankState:
         """Return what the gauges say; `decoded` are the decode steps so far where they are known better."""
         length = self.value(ACCEPT_LENGTH, values)
         steps, width = self.value(NUM_STEPS, values), self.value(NUM_DRAFT_TOKENS, values)
@@ -83,7 +83,7 @@ class Rank:
             on = False  # and it is not 0 only because no decode step was reported yet
         depth = steps if steps > 0 else width - 1 if width > 1 else 0
         known = depth if depth < base.MOST_POSITIONS else 0
-        return State(
+        return RankState(
             on=on,
             # Adaptive speculation at zero steps verifies nothing: each step yields one token, by design.
             paused=length > 0 and steps == 0 and not width > 1,
@@ -98,14 +98,14 @@ def total(places: Sequence[int] | None, values: Sequence[float]) -> float:
     return sum([values[place] for place in places]) if places else UNKNOWN
 
 
-def together(states: Sequence[State]) -> State:
+def together(states: Sequence[RankState]) -> RankState:
     """Return the state of several ranks as one: means are weighted by running requests."""
     weights = [state.running if state.accept_length > 0 and state.running > 0 else 0.0 for state in states]
     weighted = sum(
         weight * state.accept_length for weight, state in zip(weights, states, strict=True) if weight
     )
     known = [state.on for state in states if state.on is not None]
-    return State(
+    return RankState(
         on=any(known) if known else None,
         paused=all(state.paused for state in states),
         num_speculative_tokens=max(state.num_speculative_tokens for state in states),

@@ -29,7 +29,7 @@ _RESERVED_LABELS = frozenset({"target", "model_name", "replica", "instance", "jo
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class SettingType:
     """What people read as the type of a setting."""
 
     words: str
@@ -174,26 +174,34 @@ Duration = Annotated[
     float,
     BeforeValidator(quantities.duration),
     PlainSerializer(quantities.duration_text, when_used="json"),
-    Kind("duration"),
+    SettingType("duration"),
 ]
 Size = Annotated[
     int,
     BeforeValidator(quantities.size),
     PlainSerializer(quantities.size_text, when_used="json"),
-    Kind("size"),
+    SettingType("size"),
 ]
-Number = Annotated[float, BeforeValidator(_no_truth), Field(allow_inf_nan=False), Kind("number")]
-WholeNumber = Annotated[int, BeforeValidator(_no_truth), Kind("whole number")]
-Url = Annotated[str, BeforeValidator(_url), PlainSerializer(without_password, when_used="json"), Kind("URL")]
+Number = Annotated[float, BeforeValidator(_no_truth), Field(allow_inf_nan=False), SettingType("number")]
+WholeNumber = Annotated[int, BeforeValidator(_no_truth), SettingType("whole number")]
+Url = Annotated[
+    str, BeforeValidator(_url), PlainSerializer(without_password, when_used="json"), SettingType("URL")
+]
 OptionalUrl = Annotated[
-    str, BeforeValidator(_optional_url), PlainSerializer(without_password, when_used="json"), Kind("URL")
+    str,
+    BeforeValidator(_optional_url),
+    PlainSerializer(without_password, when_used="json"),
+    SettingType("URL"),
 ]
 WebhookUrl = Annotated[
-    str, BeforeValidator(_url), PlainSerializer(_without_path, when_used="json"), Kind("URL", secret=True)
+    str,
+    BeforeValidator(_url),
+    PlainSerializer(_without_path, when_used="json"),
+    SettingType("URL", secret=True),
 ]
-ListenAddress = Annotated[str, BeforeValidator(_listen_address), Kind("host:port")]
-RoutePrefix = Annotated[str, BeforeValidator(_prefix), Kind("path")]
-ReadableFile = Annotated[str, BeforeValidator(_readable), Kind("file")]
+ListenAddress = Annotated[str, BeforeValidator(_listen_address), SettingType("host:port")]
+RoutePrefix = Annotated[str, BeforeValidator(_prefix), SettingType("path")]
+ReadableFile = Annotated[str, BeforeValidator(_readable), SettingType("file")]
 Label = Annotated[str, BeforeValidator(_label)]
 Header = Annotated[str, BeforeValidator(_header)]
 Name = Annotated[str, BeforeValidator(_name)]
@@ -201,7 +209,7 @@ Secret = Annotated[
     SecretStr,
     BeforeValidator(_secret),
     PlainSerializer(_masked, when_used="json"),
-    Kind("secret", secret=True),
+    SettingType("secret", secret=True),
 ]
 
 
@@ -235,22 +243,22 @@ def _section(annotation: object) -> type[BaseModel] | None:
     return candidate if isinstance(candidate, type) and issubclass(candidate, BaseModel) else None
 
 
-def _kind(field: FieldInfo) -> Kind:
-    own = next((mark for mark in field.metadata if isinstance(mark, Kind)), None)
+def _kind(field: FieldInfo) -> SettingType:
+    own = next((mark for mark in field.metadata if isinstance(mark, SettingType)), None)
     return own or _kind_of(field.annotation)
 
 
-def _kind_of(annotation: object) -> Kind:
+def _kind_of(annotation: object) -> SettingType:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        own = next((mark for mark in arguments if isinstance(mark, Kind)), None)
+        own = next((mark for mark in arguments if isinstance(mark, SettingType)), None)
         return own or _kind_of(arguments[0])
     if origin in {Union, types.UnionType}:
         return _kind_of(next(argument for argument in arguments if argument is not type(None)))
     if origin is Literal:
-        return Kind(" or ".join(str(argument) for argument in arguments))
+        return SettingType(" or ".join(str(argument) for argument in arguments))
     if origin is tuple:
-        return Kind(f"list of {_kind_of(arguments[0]).words}")
+        return SettingType(f"list of {_kind_of(arguments[0]).words}")
     if origin is Mapping:
-        return Kind("mapping", secret=_kind_of(arguments[1]).secret)
-    return Kind({bool: "true or false", str: "text"}.get(cast("type", annotation), "URL or mapping"))
+        return SettingType("mapping", secret=_kind_of(arguments[1]).secret)
+    return SettingType({bool: "true or false", str: "text"}.get(cast("type", annotation), "URL or mapping"))

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from monitor.web import fields, guidance, sentences, wording
 from monitor.web.markup import Child, Markup, tag
-from monitor.web.pages import history, layout
+from monitor.web.screens import history, layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from monitor.web.fields import Record
-    from monitor.web.pages.layout import Site
+    from monitor.web.screens.layout import Site
     from monitor.web.view import View
 
 _MARGIN_SECONDS = 3600

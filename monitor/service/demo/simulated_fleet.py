@@ -10,8 +10,8 @@ import numpy as np
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from monitor.service.demo.engine import WARM_UP_SECONDS, Engine, Phase, Scenario
-from monitor.service.demo.page import Page
+from monitor.service.demo.engine import WARM_UP_SECONDS, Phase, Scenario, SimulatedEngine
+from monitor.service.demo.page import SimulatedPage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ SCENARIOS = (
 )
 
 
-class Fleet:
+class SimulatedFleet:
     """The engines of `scenarios`, simulated from `seed`; `clock` gives unix seconds."""
 
     def __init__(
@@ -67,8 +67,8 @@ class Fleet:
 
     async def _serve(self, index: int, scenario: Scenario) -> str:
         started = self._clock()
-        engine = Engine(scenario, np.random.default_rng([self._seed, index]))
-        page = Page(engine, scenario.model_name, started - WARM_UP_SECONDS)
+        engine = SimulatedEngine(scenario, np.random.default_rng([self._seed, index]))
+        page = SimulatedPage(engine, scenario.model_name, started - WARM_UP_SECONDS)
 
         async def metrics(_: web.Request) -> web.Response:
             engine.advance(self._clock() - started)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from monitor.web import charts, fields, sentences, series, states, wording
 from monitor.web.markup import Child, Markup, join, tag
-from monitor.web.pages import events, layout
+from monitor.web.screens import events, layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from monitor.web.pages.layout import Site
+    from monitor.web.screens.layout import Site
     from monitor.web.view import StreamView, View
 
 SPARK_SECONDS = 3600

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from monitor.web.charts import Point
     from monitor.web.fields import Record
-    from monitor.web.pages.layout import Site
-    from monitor.web.view import Bucket
+    from monitor.web.screens.layout import Site
+    from monitor.web.view import ShownBucket
 
 _CHART_POINTS = 360
 _CAPTION = (
@@ -24,7 +24,7 @@ _TPOT = "Implied time per output token in milliseconds (step time ÷ tokens per 
 
 
 def figures(
-    buckets: Sequence[Bucket], listed: Sequence[tuple[str, Record]], site: Site, start: float, end: float
+    buckets: Sequence[ShownBucket], listed: Sequence[tuple[str, Record]], site: Site, start: float, end: float
 ) -> list[Markup]:
     """Return the figures of the buckets between two times; `listed` are events with the number of each."""
     start, end = series.extent(buckets, start, end)

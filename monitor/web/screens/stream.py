@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from monitor.web import charts, fields, sentences, states, wording
 from monitor.web.glossary import GLOSSARY
 from monitor.web.markup import Child, Markup, tag
-from monitor.web.pages import events, history, layout
+from monitor.web.screens import events, history, layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from monitor.web.pages.layout import Site
+    from monitor.web.screens.layout import Site
     from monitor.web.view import StreamView, View
 
 RANGES = {"15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800, "30d": 2592000}

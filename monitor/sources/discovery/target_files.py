@@ -92,5 +92,5 @@ def _parsed(path: str, content: bytes) -> object:
         raise MalformedError(f"not UTF-8 at byte {error.start}, expected JSON or YAML") from None
     except json.JSONDecodeError as error:
         raise MalformedError(f"not JSON: line {error.lineno}: {error.msg}") from None
-    except (documents.Malformed, RecursionError) as error:
+    except (documents.NotYaml, RecursionError) as error:
         raise MalformedError(str(error)) from None

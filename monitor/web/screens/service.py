@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from monitor.web import wording
 from monitor.web.markup import Child, Markup, tag
-from monitor.web.pages import layout
+from monitor.web.screens import layout
 
 if TYPE_CHECKING:
-    from monitor.web.pages.layout import Site
+    from monitor.web.screens.layout import Site
     from monitor.web.view import TargetView, View
 
 _PAGES = (
