@@ -270,7 +270,7 @@ def test_only_times_move_with_the_clock() -> None:
 
 
 def test_a_damaged_state_is_refused_and_nothing_else() -> None:
-    """Bytes changed, cut or exchanged anywhere in a saved state: it is thawed or refused, by UnusableError alone."""
+    """Bytes changed, cut or exchanged anywhere in a saved state: it is thawed or refused, by UnusableStateError alone."""
     plan, rng = pipeline.Plan(), random.Random(2)
     saved = checkpoint.freeze(stepped(*collapsing()[:20]))
     refused = 0

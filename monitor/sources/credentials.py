@@ -69,7 +69,7 @@ class Certificates:
         self._contexts: dict[Tls, tuple[_Signature, ssl.SSLContext]] = {}
 
     def context(self, tls: Tls) -> ssl.SSLContext:
-        """Return the context for `tls`; raises UnusableError where a file cannot be used."""
+        """Return the context for `tls`; raises UnusableCredentialsError where a file cannot be used."""
         files = [file for file in (tls.ca_file, tls.cert_file, tls.key_file) if file]
         try:
             signature = _signature(*files)
@@ -96,7 +96,7 @@ class Credentials:
             self._headers[AUTHORIZATION] = f"Bearer {server.bearer_token}"
 
     def options(self) -> RequestOptions:
-        """Return what goes with the next request, which follows no redirect; raises UnusableError."""
+        """Return what goes with the next request, which follows no redirect; raises UnusableCredentialsError."""
         if self._file:
             self._read_token(self._file)
         options = RequestOptions(headers=self._headers, allow_redirects=False)

@@ -70,7 +70,7 @@ class Store:
     """The open file at `path`, in memory where `path` is empty. Safe to use from several threads.
 
     `retention` is in seconds and holds for history and closed events; `clock` gives unix seconds. Raises
-    UnusableError where the file is none of ours, of a newer version, or held by another process; a damaged
+    UnusableFileError where the file is none of ours, of a newer version, or held by another process; a damaged
     one is moved aside, said in the log, and a new one begun.
     """
 

@@ -67,7 +67,7 @@ class UnwritableError(Exception):
 def opened(path: str, clock: Callable[[], float]) -> sqlite3.Connection:
     """Return a connection to the store at `path` (empty: in memory), with the tables of this version.
 
-    Raises UnusableError. A damaged file is renamed to `<path>.damaged-<unix seconds>` and a new one made.
+    Raises UnusableFileError. A damaged file is renamed to `<path>.damaged-<unix seconds>` and a new one made.
     """
     if not path:
         return _connected(":memory:")

@@ -52,7 +52,7 @@ def freeze(state: State) -> dict[str, bytes]:
 
 
 def thaw(plan: Plan, blobs: Mapping[str, bytes]) -> State:
-    """Return the state that `freeze` saved. Raises UnusableError where it cannot be continued."""
+    """Return the state that `freeze` saved. Raises UnusableStateError where it cannot be continued."""
     try:
         words = json.loads(blobs["words"])
         found = (words["version"], tuple(words["windows"]))
