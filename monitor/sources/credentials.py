@@ -96,7 +96,7 @@ class Credentials:
             self._headers[AUTHORIZATION] = f"Bearer {server.bearer_token}"
 
     def options(self) -> RequestOptions:
-        """Return what goes with the next request, which follows no redirect; raises UnusableCredentialsError."""
+        """Return what goes with the next request, without redirects; raises UnusableCredentialsError."""
         if self._file:
             self._read_token(self._file)
         options = RequestOptions(headers=self._headers, allow_redirects=False)

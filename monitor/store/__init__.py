@@ -70,8 +70,8 @@ class Store:
     """The open file at `path`, in memory where `path` is empty. Safe to use from several threads.
 
     `retention` is in seconds and holds for history and closed events; `clock` gives unix seconds. Raises
-    UnusableFileError where the file is none of ours, of a newer version, or held by another process; a damaged
-    one is moved aside, said in the log, and a new one begun.
+    UnusableFileError where the file is none of ours, of a newer version, or held by another process; a
+    damaged one is moved aside, said in the log, and a new one begun.
     """
 
     def __init__(
