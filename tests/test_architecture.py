@@ -90,16 +90,17 @@ ROOMS: dict[str, frozenset[str]] = {
         ),
         ("core.events.attribution", ".pages.engines .counts"),
         ("core.events", ".pages .detectors.base .fleet .events.attribution"),
+        ("core.economics", ".pages.engines .counts"),
         (
             "core.streams",
             (
-                ".tables .pages .pages.engines .counts .detectors .detectors.base .fleet .events "
+                ".tables .pages .pages.engines .counts .detectors .detectors.base .fleet .events .economics "
                 ".events.attribution"
             ),
         ),
         (
             "core.pipeline",
-            ".tables .pages .pages.engines .counts .detectors .events .events.attribution .streams",
+            ".economics .tables .pages .pages.engines .counts .detectors .events .events.attribution .streams",
         ),
         ("metrics", ""),
         ("settings", ""),
@@ -112,7 +113,7 @@ ROOMS: dict[str, frozenset[str]] = {
         (
             "service",
             (
-                ".pages .pages.engines .counts .detectors .events .streams .pipeline "
+                ".pages .pages.engines .counts .detectors .events .economics .streams .pipeline "
                 "metrics settings sources sources.discovery store web notify"
             ),
         ),

@@ -14,6 +14,7 @@ import numpy as np
 
 from monitor.core import detectors, streams, tables
 from monitor.core.counts import deltas, identities, lateness, readings, windows
+from monitor.core.economics import fits
 from monitor.core.events.attribution import Mark
 from monitor.core.pages import looks
 from monitor.core.pages.engines import iterations
@@ -205,6 +206,9 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
     sums = tables.take(state.sums, counts.rows)
     windows.add(sums, counts, plan.windows)
     tables.put(state.sums, counts.rows, sums)
+    step_times = tables.take(state.step_times, counts.rows)
+    fits.add(step_times, counts, state.status["running"][counts.rows])
+    tables.put(state.step_times, counts.rows, step_times)
     watch = tables.take(state.watch, counts.rows)
     findings = detectors.step(plan.detection, watch, counts)
     tables.put(state.watch, counts.rows, watch)

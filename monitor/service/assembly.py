@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 from monitor import notify
 from monitor.core import detectors, pipeline, streams
+from monitor.core.economics import costs
 from monitor.core.streams import regimes
+from monitor.core.streams.worth import Told
 from monitor.sources import targets
 from monitor.sources.discovery import shards
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from monitor.settings.discovery import HttpDiscovery, KubernetesDiscovery
     from monitor.settings.notify import ReceiverSettings
     from monitor.settings.section import TlsSettings
+    from monitor.settings.sections import Economics
     from monitor.sources.discovery import Found, Provider
     from monitor.sources.prometheus import GridReader, Wanted
 
@@ -35,7 +38,6 @@ class MissingError(Exception):
 
 def plan(settings: Settings, found: Sequence[Found] = ()) -> pipeline.Plan:
     """Return what the pipeline needs to know."""
-    plain = settings.economics.plain_step_seconds
     return pipeline.Plan(
         detection=detectors.DetectionPlan(false_alarms_per_month=settings.detection.false_alarms_per_month),
         limits=streams.Limits(
@@ -45,8 +47,17 @@ def plan(settings: Settings, found: Sequence[Found] = ()) -> pipeline.Plan:
         ),
         declared={each.name: _found_declared(each) for each in found}
         | {target.label: _declared(target) for target in settings.targets},
-        plain_step_seconds=math.nan if plain is None else plain,
+        told={"": _told(settings.economics)},
     )
+
+
+def _told(given: Economics) -> Told:
+    prices = costs.Prices(given.gpus_per_replica, _or_unknown(given.gpu_hour_cost))
+    return Told(plain_step_seconds=_or_unknown(given.plain_step_seconds), prices=prices)
+
+
+def _or_unknown(number: float | None) -> float:
+    return math.nan if number is None else number
 
 
 def scrape_targets(settings: Settings, found: Sequence[Found] = ()) -> list[targets.Target]:

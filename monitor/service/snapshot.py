@@ -18,7 +18,7 @@ import monitor
 from monitor import metrics
 from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
-from monitor.core.streams import history, summaries
+from monitor.core.streams import history, summaries, worth
 from monitor.settings import quantities
 from monitor.sources import targets
 from monitor.web import view
@@ -253,7 +253,7 @@ def _stream_table(facts: SnapshotParts, now: float, rows: npt.NDArray[np.intp]) 
         position_accepted_tokens=estimates.from_sums(total).accepted,
         window=quantities.duration_text(facts.plan.windows[1]),
         windows=[
-            _window(quantities.duration_text(length), windows.over(sums, window, length, at), facts)
+            _window(quantities.duration_text(length), windows.over(sums, window, length, at), facts, rows)
             for window, length in enumerate(facts.plan.windows)
             if window >= FIRST_EXPORTED
         ],
@@ -271,9 +271,10 @@ def _stream_table(facts: SnapshotParts, now: float, rows: npt.NDArray[np.intp]) 
     )
 
 
-def _window(name: str, sums: windows.Sums, facts: SnapshotParts) -> metrics.WindowTable:
+def _window(
+    name: str, sums: windows.Sums, facts: SnapshotParts, rows: npt.NDArray[np.intp]
+) -> metrics.WindowTable:
     made = estimates.from_sums(sums)
-    plain = facts.plan.plain_step_seconds
     return metrics.WindowTable(
         name=name,
         drafts=made.drafts,
@@ -289,7 +290,7 @@ def _window(name: str, sums: windows.Sums, facts: SnapshotParts) -> metrics.Wind
         step_seconds=made.step_seconds,
         implied_tpot_seconds=made.implied_tpot_seconds,
         observed_tpot_seconds=made.observed_tpot_seconds,
-        speedup=plain / made.implied_tpot_seconds,
+        speedup=worth.speedups(worth.plain_steps(facts.plan.told, facts.state, rows, made.batch_size), made),
     )
 
 

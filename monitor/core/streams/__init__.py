@@ -16,6 +16,7 @@ import numpy as np
 
 from monitor.core import detectors, tables
 from monitor.core.counts import deltas, identities, windows
+from monitor.core.economics import fits
 from monitor.core.pages import looks
 from monitor.core.streams.groups import Groups
 
@@ -41,7 +42,7 @@ STATES = (
     "unsupported",
 )
 CHECKS = (*identities.IDENTITIES, "counter_decrease", "late_page", "duplicate_series", "unreadable_line")
-TABLES = ("ledger", "sums", "watch", "status")  # one row per stream each
+TABLES = ("ledger", "sums", "watch", "status", "step_times")  # one row per stream each
 FIRST_POSITIONS = 8
 MOST_POSITIONS = 128
 MARKS_KEPT = 32
@@ -123,6 +124,7 @@ class State:
         self.sums = np.zeros(0, windows.dtype(len(window_seconds), self.num_positions))
         self.watch = detectors.allocate(watch, 0)
         self.status = np.zeros(0, STATUS)
+        self.step_times = np.zeros(0, fits.DTYPE)
         self.groups = Groups()
 
     def add(self, keys: Sequence[StreamKey]) -> None:
@@ -148,6 +150,7 @@ class State:
         ):
             status[name] = np.nan
         self.status = tables.grow(self.status, status)
+        self.step_times = tables.grow(self.step_times, np.zeros(count, fits.DTYPE))
 
     def keep(self, rows: npt.NDArray[np.intp]) -> None:
         """Keep these rows (ascending) and forget the others; the rows are numbered anew."""

@@ -15,6 +15,7 @@ import numpy as np
 from monitor.core import detectors, fleet, tables
 from monitor.core.counts import deltas, windows
 from monitor.core.detectors.base import Level
+from monitor.core.economics import fits
 from monitor.core.events import Cost, Event
 from monitor.core.events.attribution import Cause, Mark
 from monitor.core.pages.scrapes import StreamKey
@@ -67,6 +68,7 @@ def thaw(plan: Plan, blobs: Mapping[str, bytes]) -> State:
             "sums": windows.dtype(len(plan.windows), state.num_positions),
             "watch": detectors.allocate(plan.detection, 0).dtype,
             "status": STATUS,
+            "step_times": fits.DTYPE,
         }
         for name, dtype in dtypes.items():
             setattr(state, name, tables.from_bytes(blobs[name], dtype))

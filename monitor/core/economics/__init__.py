@@ -1,0 +1,1 @@
+"""What acceptance and step time are worth: does speculation pay, what a change costs, what to set."""
