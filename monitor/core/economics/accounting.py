@@ -51,8 +51,8 @@ def between(before: Estimates, after: Estimates, batch_effect: Floats | None = N
     batch_effect: [N] ln of the step time at the later batch size ÷ at the earlier one, by the stream's own
     history (`fits.batch_effect`); NaN or None where there is none.
     """
-    step = np.log(after.step_seconds) - np.log(before.step_seconds)
-    counted = np.log(after.tokens_per_step) - np.log(before.tokens_per_step)
+    step = _log_ratio(after.step_seconds, before.step_seconds)
+    counted = _log_ratio(after.tokens_per_step, before.tokens_per_step)
     total = step - counted
     bonus = before.mal - 1.0, after.mal - 1.0
     cover = _full_where_unknown(before), _full_where_unknown(after)
@@ -67,6 +67,12 @@ def between(before: Estimates, after: Estimates, batch_effect: Floats | None = N
     )
     rest = total - acceptance - coverage - delivery - batch
     return Shares(total, acceptance, coverage, delivery, batch, rest)
+
+
+def _log_ratio(later: Floats, earlier: Floats) -> Floats:
+    """Return ln(later ÷ earlier), NaN where one of them is unknown or not above zero."""
+    positive = (later > 0.0) & (earlier > 0.0)
+    return np.log(np.where(positive, later, np.nan)) - np.log(np.where(positive, earlier, np.nan))
 
 
 def _full_where_unknown(made: Estimates) -> Floats:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from monitor.core import events
 from monitor.core.counts import estimates, windows
+from monitor.core.economics import accounting, fits
 from monitor.core.events import Cost, attribution
 from monitor.core.pages import engines
 
@@ -61,7 +65,18 @@ def _why(
         why = attribution.with_traffic(why, alarm.explained, alarm.unexplained)
     if alarm.kind == "speculation_silent":
         why = attribution.with_reason(why, _why_silent(identity.engine))
-    return why
+    told = _accounted(state, row, before, after)
+    return replace(why, facts=(*why.facts, told)) if told else why
+
+
+def _accounted(state: State, row: int, before: windows.Sums, after: windows.Sums) -> str:
+    """Return what the change of TPOT is made of, in words; empty where the page has no step times."""
+    old, new = estimates.from_sums(before), estimates.from_sums(after)
+    depth = new.draft_tokens / np.where(new.drafts > 0.0, new.drafts, np.nan)
+    drafted = depth * np.nan_to_num(new.coverage, nan=1.0)
+    history = state.step_times[row : row + 1]
+    effect = fits.batch_effect(history, old.batch_size, new.batch_size, drafted)
+    return accounting.sentence(accounting.at_row(accounting.between(old, new, effect), 0))
 
 
 def _why_silent(engine: str) -> str:

@@ -8,6 +8,8 @@ import numpy as np
 
 from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
+from monitor.core.economics import payoff
+from monitor.core.streams import worth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from monitor.core.counts.estimates import Estimates
     from monitor.core.streams import State
     from monitor.core.streams.plans import Plan
+    from monitor.core.streams.worth import PlainSteps
 
 Record = dict[str, object]
 
@@ -40,8 +43,9 @@ def over_window(plan: Plan, state: State, window: int, now: float) -> list[Recor
     sums = windows.over(state.sums, window, plan.windows[window], at)
     codes = streams.states(state, at, plan.limits)
     made = estimates.from_sums(sums)
+    plain = _plain_steps(plan, state, made)
     return [
-        {"type": "estimate", "at": events.number(now)} | _estimate(state, made, codes, row)
+        {"type": "estimate", "at": events.number(now)} | _estimate(state, made, codes, row, plain)
         for row in range(len(state.identities))
     ]
 
@@ -53,9 +57,10 @@ def totals(plan: Plan, state: State) -> list[Record]:
     """
     codes = streams.states(state, _last_looks(state), plan.limits)
     made = estimates.from_sums(windows.total(state.sums))
+    plain = _plain_steps(plan, state, made)
     records = [
         {"type": "summary", "at": events.number(state.status["last_at"][row])}
-        | _estimate(state, made, codes, row)
+        | _estimate(state, made, codes, row, plain)
         | _life(state, row)
         for row in range(len(state.identities))
     ]
@@ -69,8 +74,30 @@ def _last_looks(state: State) -> npt.NDArray[np.float64]:
     return np.array([state.targets[identity.key.target].last_at for identity in state.identities], float)
 
 
+def _plain_steps(plan: Plan, state: State, made: Estimates) -> PlainSteps:
+    return worth.plain_steps(plan.told, state, np.arange(len(state.identities)), made.batch_size)
+
+
+def payoff_record(plain: PlainSteps, made: Estimates, row: int) -> Record:
+    """Return whether one stream's speculation pays, as JSON: the verdict, its interval and a sentence."""
+    found = worth.verdict(plain, made, row)
+    return {
+        "outcome": found.outcome,
+        "speedup": events.number(found.speedup),
+        "speedup_low": events.number(found.low),
+        "speedup_high": events.number(found.high),
+        "plain_step_seconds": events.number(plain.seconds[row]),
+        "origin": found.origin,
+        "sentence": payoff.sentence(found),
+    }
+
+
 def _estimate(
-    state: State, made: Estimates, codes: Sequence[int] | npt.NDArray[np.int64], row: int
+    state: State,
+    made: Estimates,
+    codes: Sequence[int] | npt.NDArray[np.int64],
+    row: int,
+    plain: PlainSteps,
 ) -> Record:
     identity, status = state.identities[row], state.status[row]
     positions = int(np.isfinite(made.accepted[row]).sum())
@@ -91,6 +118,7 @@ def _estimate(
         "baseline_mal": events.number(status["baseline_mal"]),
         "score_down": events.number(status["score_down"]),
         "score_up": events.number(status["score_up"]),
+        "payoff": payoff_record(plain, made, row),
         "state": streams.STATES[codes[row]],
     }
 

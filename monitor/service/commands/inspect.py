@@ -149,8 +149,14 @@ def described(record: Record) -> str:
         values = record[field]
         if isinstance(values, list) and values:
             lines.append(f"  {label:24} {'  '.join(_cell(value) for value in values)}")
+    lines.append(f"  {'does it pay?':24} {_verdict(record)}")
     lines += [f"  unreadable               {line}" for line in record.get("unreadable_lines", [])]  # type: ignore[attr-defined]
     return "\n".join(lines) + "\n"
+
+
+def _verdict(record: Record) -> str:
+    payoff = record["payoff"]
+    return str(payoff["sentence"]) if isinstance(payoff, dict) else "unknown"
 
 
 def _cell(value: object) -> str:

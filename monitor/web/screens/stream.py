@@ -66,6 +66,8 @@ def _about(stream: StreamView, site: Site) -> Markup:
     )
     rows: list[tuple[str, Child]] = [(name, value or layout.unknown(silent)) for name, value in told]
     rows.append(("Last good scrape", layout.moment(stream.last_good_at, site.now, "there was none yet")))
+    pays = fields.text(fields.record(stream.estimate, "payoff"), "sentence")
+    rows.append(("Does it pay?", pays or layout.unknown("no drafts were counted yet")))
     rows.append(("State", stream.state_reason or states.STATES[stream.state].meaning))
     return layout.facts(rows)
 
