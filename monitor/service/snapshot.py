@@ -18,7 +18,7 @@ import monitor
 from monitor import metrics
 from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
-from monitor.core.streams import history, summaries, worth
+from monitor.core.streams import advising, history, summaries, worth
 from monitor.settings import quantities
 from monitor.sources import targets
 from monitor.web import view
@@ -106,6 +106,17 @@ class Snapshot:
         kept = self._facts.store.history(stream_id, start, end)
         made = estimates.from_sums(history.as_sums(kept))
         return [_bucket(bucket, made, row) for row, bucket in enumerate(kept)]
+
+    def advice(self, stream_id: str) -> Mapping[str, object]:
+        """The advice for one stream, from its longest window."""
+        facts = self._facts
+        found = self.stream(stream_id)
+        with facts.lock:
+            row = next(n for n, each in enumerate(facts.state.identities) if found and each.id == found.id)
+            longest = len(facts.plan.windows) - 1
+            at = np.full(len(facts.state.identities), self.now)
+            sums = windows.over(facts.state.sums, longest, facts.plan.windows[longest], at)
+            return advising.of_row(facts.plan, facts.state, estimates.from_sums(sums), row)
 
     def targets(self) -> Sequence[view.TargetView]:
         """All scrape targets, those that were never scraped too."""

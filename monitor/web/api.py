@@ -61,6 +61,12 @@ def event(ask: Ask, view: View) -> Answer:
     return answers.as_json(found)
 
 
+def advice(ask: Ask, view: View) -> Answer:
+    """Answer `/api/v1/advice/{stream}`: which num_speculative_tokens, at what gain."""
+    ask.expect()
+    return answers.as_json(view.advice(routes.known_stream(ask, view).id))
+
+
 def history(ask: Ask, view: View) -> Answer:
     """Answer `/api/v1/history/{stream}`: what happened between `start` and `end`, oldest first."""
     ask.expect("start", "end")

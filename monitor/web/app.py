@@ -101,6 +101,7 @@ def _routes() -> dict[str, Route]:
         "/api/v1/events": api.events,
         "/api/v1/events/{event}": api.event,
         "/api/v1/history/{stream:.+}": api.history,
+        "/api/v1/advice/{stream:.+}": api.advice,
     }
 
 

@@ -156,6 +156,9 @@ class View(Protocol):
     def history(self, stream_id: str, start: float, end: float) -> Sequence[ShownBucket]:
         """The buckets of a stream between two unix times, oldest first, finest resolution that is kept."""
 
+    def advice(self, stream_id: str) -> Mapping[str, object]:
+        """Which num_speculative_tokens a known stream should have, over its longest window."""
+
     def targets(self) -> Sequence[TargetView]:
         """All scrape targets."""
 

@@ -9,7 +9,9 @@ import pytest
 from monitor.core.economics import payoff
 from monitor.core.economics.payoff import Observed, Plain
 
-SEEN = Observed(mal=3.3616, mal_low=3.25, mal_high=3.47, tokens_per_step=3.3616, step_seconds=0.01449)
+SEEN = Observed(
+    drafts=5000, mal=3.3616, mal_low=3.25, mal_high=3.47, tokens_per_step=3.3616, step_seconds=0.01449
+)
 
 
 @pytest.mark.parametrize(

@@ -287,6 +287,10 @@ class Service:
         """The buckets between two times."""
         return [bucket for bucket in self.past.get(stream_id, ()) if start <= bucket.at < end]
 
+    def advice(self, stream_id: str) -> Mapping[str, object]:
+        """Nothing is advised."""
+        return {"stream": stream_id, "best": None}
+
     def targets(self) -> Sequence[TargetView]:
         """All targets."""
         return self.scraped

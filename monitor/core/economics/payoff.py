@@ -58,8 +58,9 @@ class Payoff:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a payoff is made of: MAL with its interval, tokens per step, the step time in seconds."""
+    """What a payoff is made of: drafts, MAL with its interval, tokens per step, the step time in seconds."""
 
+    drafts: float
     mal: float
     mal_low: float
     mal_high: float
@@ -85,8 +86,10 @@ def of(observed: Observed, plain: Plain | None) -> Payoff:
 
 
 def _missing(observed: Observed, plain: Plain | None) -> str:
-    if not math.isfinite(observed.tokens_per_step):
+    if not observed.drafts > 0:
         return "no drafts were counted in this window"
+    if not math.isfinite(observed.tokens_per_step):
+        return "the page does not count decode steps, so how many of them carried a draft is not known"
     if not (math.isfinite(observed.step_seconds) and observed.step_seconds > 0):
         return "the engine exports no step time; `specmon calibrate` measures both sides instead"
     if plain is None:

@@ -129,12 +129,12 @@ def speedups(plain: PlainSteps, made: Estimates) -> Floats:
 
 def verdict(plain: PlainSteps, made: Estimates, row: int) -> Payoff:
     """Return whether the speculation of one of the streams of `made` pays."""
-    drafted = made.drafts[row] > 0
     observed = payoff.Observed(
+        drafts=float(made.drafts[row]),
         mal=float(made.mal[row]),
         mal_low=float(made.mal_low[row]),
         mal_high=float(made.mal_high[row]),
-        tokens_per_step=float(made.tokens_per_step[row]) if drafted else math.nan,
+        tokens_per_step=float(made.tokens_per_step[row]),
         step_seconds=float(made.step_seconds[row]),
     )
     return payoff.of(observed, plain.at(row))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from monitor.service import commands
@@ -14,23 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from monitor.core.pages.scrapes import Scrape
-    from monitor.core.streams import State
     from monitor.core.streams.summaries import Record
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The pages and the form of the answer."""
-    parser.add_argument("pages", nargs="+", metavar="URL|FILE", help="pages of one engine, in time order")
+    from monitor.service.commands import looking
+
+    looking.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a line: a summary per stream")
-    parser.add_argument(
-        "--wait",
-        metavar="DURATION",
-        default="",
-        help="read the URL again after this time and show the difference",
-    )
-    parser.add_argument(
-        "--timeout", metavar="DURATION", default="10s", help="time for a whole page (default: 10s)"
-    )
     parser.add_argument(
         "--fail-on",
         metavar="STATES",
@@ -41,8 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what the pages say; FOUND where a stream is in a state of --fail-on."""
-    from monitor.core import pipeline, streams
+    from monitor.core import streams
     from monitor.core.streams import summaries
+    from monitor.service.commands import looking
 
     failing = frozenset(arguments.fail_on.split(",")) if arguments.fail_on else frozenset()
     unknown = failing - frozenset(streams.STATES)
@@ -50,16 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise commands.Unusable(
             f"--fail-on: read {', '.join(sorted(unknown))}, expected some of {', '.join(streams.STATES)}"
         )
-    pages = _in_time_order(_pages(arguments))
-    plan = pipeline.Plan()
-    state = pipeline.begin(plan)
-    if len(pages) == 1:
-        _count_from_start(state, pages[0])
-    for page in pages:
-        pipeline.step(plan, state, [page])
-        refusal = state.targets[page.target].failure
-        if refusal is not None and refusal.reason != "unsupported":
-            raise commands.Unusable(f"{page.target}: {refusal.detail}")
+    pages = looking.pages(arguments)
+    plan, state = looking.stepped(pages)
     records = summaries.totals(plan, state)
     bad_lines = _unreadable_lines(pages)
     for record in records:
@@ -71,52 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
             else described(record)
         )
     return commands.FOUND if any(record["state"] in failing for record in records) else commands.FINE
-
-
-def _pages(arguments: argparse.Namespace) -> list[Scrape]:
-    from monitor import sources
-    from monitor.settings import quantities
-    from monitor.sources import files
-
-    try:
-        wait = quantities.duration(arguments.wait) if arguments.wait else 0.0
-        timeout = quantities.duration(arguments.timeout)
-    except ValueError as error:
-        raise commands.Unusable(f"--wait, --timeout: {error}") from error
-    remote = [page for page in arguments.pages if "://" in page]
-    if wait and remote != arguments.pages:
-        raise commands.Unusable("--wait: expected a URL to read twice, read a file")
-    if remote:
-        from monitor.service.commands import fetching
-
-        urls = remote * 2 if wait and len(remote) == 1 else remote
-        if len(urls) != len(arguments.pages) * (2 if wait else 1):
-            raise commands.Unusable("expected either URLs or files, read both")
-        return fetching.pages(urls, wait=wait, timeout=timeout)
-    try:
-        return [files.page(page) for page in arguments.pages]
-    except sources.Unreadable as error:
-        raise commands.Unusable(str(error)) from error
-
-
-def _in_time_order(pages: Sequence[Scrape]) -> list[Scrape]:
-    """Return the pages as looks at one target, each later than the one before it, as they were given."""
-    ordered: list[Scrape] = []
-    for page in pages:
-        at = max(page.at, ordered[-1].at + 1.0) if ordered else page.at
-        ordered.append(replace(page, at=at, target=pages[0].target))
-    return ordered
-
-
-def _count_from_start(state: State, page: Scrape) -> None:
-    """Let the counters of the only page count from the engine's start, where the page tells it."""
-    from monitor.core.pages import looks
-    from monitor.core.streams import TargetState
-
-    look = looks.read(looks.Memory(), page.body or b"", page.beside)
-    starts = [reading.started_at for reading in look.readings if reading.started_at < page.at]
-    starts += [reading.created_at for reading in look.readings if reading.created_at < page.at]
-    state.targets[page.target] = TargetState(good_at=min(starts, default=page.at))
 
 
 def _unreadable_lines(pages: Sequence[Scrape]) -> list[str]:

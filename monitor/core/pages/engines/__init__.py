@@ -20,6 +20,8 @@ from monitor.core.pages.engines import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from monitor.core.pages.engines.base import Engine
 
 SHOWN_NAMES = 5
@@ -78,6 +80,21 @@ def recognise(body: bytes, only: str = "") -> Schema | None:
 
 CHOICES = ("", *ENGINES, iterations.NAME)
 """What an operator may say of a target: nothing, an engine, or the JSON page that is read only when told."""
+
+
+def flag(engine: str, num_speculative_tokens: int) -> str | None:
+    """Return what sets k in an engine; None where the engine is not known or has no such flag."""
+    given = ENGINES[engine].tokens_flag if engine in ENGINES else ""
+    told = given.replace("{k+1}", str(num_speculative_tokens + 1)).replace("{k}", str(num_speculative_tokens))
+    return told or None
+
+
+def schedule_flag(engine: str, runs: Sequence[tuple[int, int, int]]) -> str | None:
+    """Return what sets a k for each run of (first batch size, last, k); None where it has none."""
+    given = ENGINES[engine].schedule_flag if engine in ENGINES else ""
+    lists = "[" + ", ".join(f"[{first}, {last}, {tokens}]" for first, last, tokens in runs) + "]"
+    firsts = "{" + ", ".join(f"{first}: {tokens}" for first, _, tokens in runs) + "}"
+    return given.replace("{runs}", lists).replace("{firsts}", firsts) or None
 
 
 def why_unrecognised(body: bytes) -> str:

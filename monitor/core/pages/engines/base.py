@@ -117,6 +117,9 @@ class Engine:
     the engine. `port` and `path` are where the engine has its page unless told otherwise. `title` and
     `versions` are for people. `when_silent` says why this engine may stop drafting by itself. `needs_beside`:
     a page alone has other streams, or other names for them, than with its other pages beside it.
+    `tokens_flag` sets num_speculative_tokens, written `{k}` (`{k+1}`: with the bonus token's position), and
+    `schedule_flag` one k per range of batch sizes, written `{runs}` (lists of first size,
+    last size and k) or `{firsts}` (first size: k); empty where the engine has none.
     """
 
     name: str
@@ -131,3 +134,5 @@ class Engine:
     path: str = "/metrics"
     when_silent: str = ""
     needs_beside: bool = False
+    tokens_flag: str = ""
+    schedule_flag: str = ""

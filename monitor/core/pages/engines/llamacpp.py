@@ -97,4 +97,5 @@ ENGINE = Engine(
     versions="b11549 (counters since August 2026)",
     port=8080,
     needs_beside=True,
+    tokens_flag="--spec-draft-n-max {k}",
 )

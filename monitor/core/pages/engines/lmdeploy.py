@@ -71,4 +71,5 @@ ENGINE = Engine(
     title="LMDeploy",
     versions="0.16 … 0.18",
     port=23333,
+    tokens_flag="--speculative-num-draft-tokens {k}",
 )

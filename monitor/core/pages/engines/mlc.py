@@ -86,4 +86,5 @@ ENGINE = Engine(
     versions="0.20 (source of 2026)",
     port=8000,
     when_silent="automatic mode drafts nothing from 30 running requests on",
+    tokens_flag='--overrides "spec_draft_length={k}"',
 )

@@ -242,4 +242,5 @@ ENGINE = Engine(
     port=30000,
     when_silent="adaptive speculation goes to zero steps at large batches",
     needs_beside=True,
+    tokens_flag="--speculative-num-steps {k} --speculative-num-draft-tokens {k+1}",
 )

@@ -87,4 +87,5 @@ ENGINE = Engine(
     versions="3.x",
     port=8080,
     needs_beside=True,
+    tokens_flag="--speculate {k}",
 )

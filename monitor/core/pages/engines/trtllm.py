@@ -162,4 +162,6 @@ ENGINE = Engine(
         "acceptance_rate_threshold switches speculation off for good when acceptance falls below it, "
         "max_concurrency and draft_len_schedule while the batch is large"
     ),
+    tokens_flag="speculative_config: {max_draft_len: {k}}",
+    schedule_flag="speculative_config: {draft_len_schedule: {firsts}}",
 )

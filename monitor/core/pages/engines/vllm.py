@@ -128,4 +128,6 @@ ENGINE = Engine(
     versions="0.8.5 … 0.33 (V1 engine); vLLM-Ascend",
     port=8000,
     when_silent="num_speculative_tokens_per_batch_size may allow no draft tokens at this batch size",
+    tokens_flag="--speculative-config '{..., \"num_speculative_tokens\": {k}}'",
+    schedule_flag="--speculative-config '{..., \"num_speculative_tokens_per_batch_size\": {runs}}'",
 )

@@ -39,4 +39,5 @@ ENGINE = Engine(
     versions="0.6 … (source of 2026)",
     port=8010,
     path="/brpc_metrics",
+    tokens_flag="--num_speculative_tokens={k}",
 )
