@@ -127,4 +127,4 @@ def test_the_command_answers_programs(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_plain_step_time_must_be_one(capsys: pytest.CaptureFixture[str]) -> None:
     """A number below zero is refused with what was read."""
     assert main(["advise", "--plain-step-seconds=-1", *PAGES]) == 2
-    assert "read -1, expected more than 0" in capsys.readouterr().err
+    assert "read -1, expected seconds above 0" in capsys.readouterr().err
