@@ -145,3 +145,8 @@ def sums(counted: Counts) -> windows.Sums:
     state = np.zeros(len(counted.rows), windows.dtype(1, counted.accepted.shape[1]))
     windows.add(state, counted, (60.0,))
     return windows.total(state)
+
+
+def array(values: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Return numbers as the core takes them."""
+    return np.array(values, np.float64)

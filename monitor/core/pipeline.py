@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor.core import detectors, streams, tables
-from monitor.core.counts import deltas, identities, lateness, readings, windows
+from monitor.core.counts import deltas, identities, lateness, windows
+from monitor.core.counts import readings as arrays
 from monitor.core.economics import fits
 from monitor.core.events.attribution import Mark
 from monitor.core.pages import looks
@@ -25,6 +26,8 @@ from monitor.core.streams import (
     State,
     TargetState,
     fleet_events,
+    presence,
+    quality,
     regimes,
     stream_events,
 )
@@ -81,7 +84,8 @@ def step(plan: Plan, state: State, scrapes: Sequence[Scrape]) -> Step:
     observations: list[Observation] = []
     found: list[Event] = []
     for batch in _rounds(scrapes):
-        news = _read(plan, state, batch)
+        news, changed = _read(plan, state, batch)
+        found += changed
         if news:
             observation, raised = _judge(plan, state, news)
             if observation is not None:
@@ -104,14 +108,21 @@ def _rounds(scrapes: Sequence[Scrape]) -> Iterator[Sequence[Scrape]]:
         yield batch
 
 
-def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> list[_RowNews]:
-    """Return the readings of a round, each with its stream's row; streams that are new get one."""
+def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> tuple[list[_RowNews], list[Event]]:
+    """Return the readings of a round, each with its stream's row, and the events of engines that moved.
+
+    Streams that are new get a row.
+    """
     found: list[tuple[StreamKey, float, float, Reading]] = []
+    changed: list[Event] = []
     for scrape in batch:
         target = state.targets.setdefault(scrape.target, TargetState())
         since = target.good_at if scrape.readings is None and target.good_at <= scrape.at else math.nan
         declared = plan.declared.get(scrape.target, NOTHING_DECLARED)
-        for reading in _look(declared, target, scrape):
+        readings = _look(declared, target, scrape)
+        if readings and target.memory.schema is not None:
+            changed += presence.moved(state, scrape.target, target.memory.schema.engine.name, scrape.at)
+        for reading in readings:
             told = regimes.as_declared(reading, declared)
             key = StreamKey(scrape.target, told.model_name, told.replica)
             found.append((key, scrape.at, since, told))
@@ -122,11 +133,12 @@ def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> list[_RowNews]:
             state.add(fitting)
         for key, _, _, _ in found:
             state.targets[key.target].dropped += key not in state.rows
-    return [
+    news = [
         _RowNews(state.rows[key], at, since, reading)
         for key, at, since, reading in found
         if key in state.rows
     ]
+    return news, changed
 
 
 def _look(declared: Declared, target: TargetState, scrape: Scrape) -> tuple[Reading, ...]:
@@ -186,7 +198,7 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
         state.widen(width)
     rows = np.array([each.row for each in news], np.intp)
     ledger = tables.take(state.ledger, rows)
-    now = readings.stack(
+    now = arrays.stack(
         [each.reading for each in news],
         np.array([each.at for each in news]),
         np.array([each.since for each in news]),
@@ -203,6 +215,11 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
     _note_status(state, news, rows, now, outcome)
     if len(counts.rows) == 0:
         return None, switched
+    _note_activity(state, counts)
+    violated = identities.violations(counts, now.resolution[outcome == deltas.Outcome.COUNTED])
+    state.status["violations"][counts.rows] += violated
+    switched += quality.attend(state, counts, violated)
+    quality.withheld(counts, violated)
     sums = tables.take(state.sums, counts.rows)
     windows.add(sums, counts, plan.windows)
     tables.put(state.sums, counts.rows, sums)
@@ -222,7 +239,7 @@ def _note_status(
     state: State,
     news: Sequence[_RowNews],
     rows: npt.NDArray[np.intp],
-    now: readings.Readings,
+    now: arrays.Readings,
     outcome: npt.NDArray[np.int64],
 ) -> None:
     good = (outcome <= deltas.Outcome.BASE) | (outcome == deltas.Outcome.WAITING)
@@ -231,7 +248,10 @@ def _note_status(
     first = np.isnan(status["first_at"])
     if first.any():
         np.copyto(status["first_at"], np.fmin(now.at, now.since), where=first)
-    np.copyto(status["speculating"], [each.reading.speculating for each in news], where=good)
+    # An engine that has not drafted yet goes on as what it was; a new one is not known to speculate.
+    told = [each.reading.speculating and not each.reading.undecided for each in news]
+    undecided = [each.reading.undecided for each in news]
+    np.copyto(status["speculating"], told, where=good & ~np.array(undecided))
     np.copyto(status["running"], now.running, where=good)
     if not good.all():
         status["decreases"] += outcome == deltas.Outcome.HELD
@@ -239,16 +259,20 @@ def _note_status(
     tables.put(state.status, rows, status)
 
 
-def _note_findings(state: State, counts: deltas.Counts, findings: Findings) -> None:
+def _note_activity(state: State, counts: deltas.Counts) -> None:
     status = tables.take(state.status, counts.rows)
-    for name in ("score_down", "score_up", "baseline_mal", "baseline_conditional", "condition"):
-        status[name] = getattr(findings, name)
     drafts = counts.values[:, Counter.DRAFTS]
     tokens = counts.values[:, Counter.GENERATION_TOKENS]
     drafted = drafts > 0
     np.copyto(status["tokens_at"], counts.at, where=(tokens > 0) | (np.isnan(tokens) & drafted))
     np.copyto(status["drafts_at"], counts.at, where=drafted)
-    status["violations"] += identities.violations(counts)
+    tables.put(state.status, counts.rows, status)
+
+
+def _note_findings(state: State, counts: deltas.Counts, findings: Findings) -> None:
+    status = tables.take(state.status, counts.rows)
+    for name in ("score_down", "score_up", "baseline_mal", "baseline_conditional", "condition"):
+        status[name] = getattr(findings, name)
     tables.put(state.status, counts.rows, status)
     for index in np.flatnonzero(counts.restarted):
         text = "the engine restarted: its counters began anew"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from monitor import store
-from monitor.core import events
+from monitor.core import events, streams
 from monitor.core.streams import checkpoint
 
 if TYPE_CHECKING:
@@ -111,9 +111,10 @@ class Saver:
     def _open(self) -> list[Event]:
         state = self._facts.state
         found = [
-            identity.event
+            event
             for identity in state.identities
-            if identity.event is not None and not state.targets[identity.key.target].left
+            if not state.targets[identity.key.target].left
+            for event in streams.open_events(identity)
         ]
         return [*found, *state.groups.open.values()]
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 ENOUGH_DRAFTS = 200
 FIRST_EXPORTED = 1  # of the plan's windows: what happened in a shorter one, rate() over the counters tells
-DIRECTIONS = {"improvement": "up", "regime_change": "none", "speculation_off": "none"}
+DIRECTIONS = {"improvement": "up", "regime_change": "none", "speculation_off": "none", "data_quality": "none"}
 SEVERITIES = ("critical", "warning", "info")
 
 
@@ -162,9 +162,9 @@ class Snapshot:
 def _stream(facts: SnapshotParts, row: int, records: Sequence[summaries.Record]) -> view.StreamView:
     """Return the view of one stream: over the shortest window that holds enough drafts to say something."""
     identity, status = facts.state.identities[row], facts.state.status[row]
-    target = facts.state.targets[identity.key.target]
     record = next((each for each in records if _drafts(each) >= ENOUGH_DRAFTS), records[-1])
-    open_event = events.as_json(identity.event) if identity.event else None
+    held = next(iter(streams.open_events(identity)), None)
+    open_event = events.as_json(held) if held else None
     since = facts.state_since[row] if row < len(facts.state_since) else math.nan
     return view.StreamView(
         id=identity.id,
@@ -173,9 +173,7 @@ def _stream(facts: SnapshotParts, row: int, records: Sequence[summaries.Record])
         replica=identity.key.replica,
         state=record["state"],  # type: ignore[arg-type]
         estimate=record,
-        state_reason=target.failure.detail
-        if record["state"] in ("stale", "unsupported") and target.failure
-        else "",
+        state_reason=streams.reason(facts.state, row, str(record["state"])),
         state_since=events.number(since),
         engine=identity.engine,
         engine_version=identity.engine_version,
@@ -325,8 +323,8 @@ def _active(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt
     """Return 1 per stream and (kind, severity) of its open event, NaN elsewhere."""
     active: dict[tuple[str, str], npt.NDArray[np.float64]] = {}
     for index, identity in enumerate(identities):
-        if identity.event is not None:
-            key = (identity.event.kind, identity.event.severity)
+        for event in streams.open_events(identity):
+            key = (event.kind, event.severity)
             active.setdefault(key, np.full(len(identities), np.nan))[index] = 1.0
     return active
 
@@ -335,17 +333,13 @@ def _causes(identities: Sequence[streams.Identity]) -> dict[str, npt.NDArray[np.
     """Return the weight of each cause of a stream's open event, NaN elsewhere."""
     causes: dict[str, npt.NDArray[np.float64]] = {}
     for index, identity in enumerate(identities):
-        for each in identity.event.causes if identity.event is not None else ():
+        for each in (each for event in streams.open_events(identity) for each in event.causes):
             causes.setdefault(each.cause, np.full(len(identities), np.nan))[index] = each.weight
     return causes
 
 
 def _changes(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
-    changes = {
-        (kind, DIRECTIONS.get(kind, "down")): np.zeros(len(identities))
-        for kind in view.EVENT_KINDS
-        if kind != "data_quality"
-    }
+    changes = {(kind, DIRECTIONS.get(kind, "down")): np.zeros(len(identities)) for kind in view.EVENT_KINDS}
     for index, identity in enumerate(identities):
         for key, times in identity.change_counts.items():
             changes.setdefault(key, np.zeros(len(identities)))[index] = times

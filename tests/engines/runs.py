@@ -13,12 +13,13 @@ import numpy as np
 from monitor.core.counts import deltas
 from monitor.core.counts import readings as arrays
 from monitor.core.pages import engines, exposition
+from monitor.core.pages.engines import configured
 from monitor.core.pages.engines.base import UNKNOWN, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from monitor.core.pages.engines.base import Engine, Reading
+    from monitor.core.pages.engines.base import Engine, Reader, Reading
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 NUM_POSITIONS = 64
@@ -114,7 +115,15 @@ def look(page: bytes, beside: Mapping[str, bytes] | None = None) -> tuple[Readin
     """What one page says when it is the first of its target."""
     schema = recognised(page)
     read = exposition.read(page, schema.wanted)
-    return schema.engine.prepare(read.layout.series, schema.prefix)(read.values, beside or {})
+    return read_by(schema.engine.prepare(read.layout.series, schema.prefix), read.values, beside or {})
+
+
+def read_by(
+    reader: Reader, values: Sequence[float], beside: Mapping[str, bytes]
+) -> tuple[Reading, ...] | Unsupported:
+    """What a reader makes of a page's values, as `looks` takes it."""
+    found = reader(values, beside)
+    return found if isinstance(found, Unsupported) else tuple(configured.judged(each) for each in found)
 
 
 def readings(page: bytes, beside: Mapping[str, bytes] | None = None) -> dict[str, Reading]:

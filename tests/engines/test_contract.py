@@ -133,7 +133,9 @@ def test_the_remembered_layout_reads_the_same(run: Run) -> None:
     for hint in (exposition.read(before, schema.wanted).layout, searched.layout):
         walked = exposition.read(after, schema.wanted, hint)
         reader = schema.engine.prepare(walked.layout.series, schema.prefix)
-        assert repr(reader(walked.values, run.beside[-1])) == repr(runs.look(after, run.beside[-1]))
+        assert repr(runs.read_by(reader, walked.values, run.beside[-1])) == repr(
+            runs.look(after, run.beside[-1])
+        )
 
 
 @pytest.mark.parametrize("run", LABELLED, ids=by_id)

@@ -1,7 +1,8 @@
 """Identities that hold between an engine's own counters, checked on every interval.
 
 A page is rendered while the engine works, so its families may stand one step apart; the tolerance allows
-for that. A violation beyond it says that a number on the page does not mean what it should.
+for that. A violation beyond it says that a number on the page does not mean what it should: the interval is
+not judged (`streams.quality`).
 """
 
 from __future__ import annotations
@@ -17,31 +18,62 @@ if TYPE_CHECKING:
 
     from monitor.core.counts.deltas import Counts
 
+    Floats = npt.NDArray[np.float64]
+
+DRAFTS, DRAFT_TOKENS, ACCEPTED_TOKENS = Counter.DRAFTS, Counter.DRAFT_TOKENS, Counter.ACCEPTED_TOKENS
 IDENTITIES = ("positions_sum", "positions_order", "accepted_tokens", "acceptance_length")
 TOLERATED_TOKENS = 16.0
 TOLERATED_SHARE = 0.05
+ROUNDED_TOTALS, ROUNDED_POSITIONS = 20.0, 4.0  # steps of few digits that a difference may be off by
 
 
-def violations(counts: Counts) -> npt.NDArray[np.bool_]:
+def violations(counts: Counts, resolution: Floats | None = None) -> npt.NDArray[np.bool_]:
     """Return which of `IDENTITIES` each row violates, [B, 4].
 
     positions_sum: the positions' accepted tokens add up to all accepted. positions_order: no position
     accepts more than the one before it. accepted_tokens: not more accepted than drafted. acceptance_length:
-    not more than k accepted per draft.
+    not more than k accepted per draft. `resolution` [B] is the smallest step in which drafts can move.
     """
     drafts = counts.values[:, Counter.DRAFTS]
     accepted = counts.values[:, Counter.ACCEPTED_TOKENS]
-    slack = _allowed(accepted)
+    steps = np.zeros(len(drafts)) if resolution is None else resolution
+    slack = _allowed(accepted) + ROUNDED_TOTALS * steps
     reported = counts.positions > 0
     earlier = np.concatenate((drafts[:, None], counts.accepted[:, :-1]), axis=1)
+    allowed = earlier + _allowed(earlier) + ROUNDED_POSITIONS * steps[:, None]
     ceiling = np.where(counts.num_speculative_tokens > 0, counts.num_speculative_tokens * drafts, np.inf)
     violated = np.empty((len(drafts), len(IDENTITIES)), bool)
     violated[:, 0] = reported & (np.abs(counts.accepted.sum(1) - accepted) > slack)
-    violated[:, 1] = reported & (counts.accepted > earlier + _allowed(earlier)).any(1)
+    violated[:, 1] = reported & (counts.accepted > allowed).any(1)
     violated[:, 2] = accepted > counts.values[:, Counter.DRAFT_TOKENS] + slack
     violated[:, 3] = accepted > ceiling + slack
     return violated
 
 
-def _allowed(tokens: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def said(counts: Counts, index: int, name: str) -> str:
+    """Return one clause on the identity `name` that row `index` violates: what was read and expected."""
+    drafts, proposed, accepted = counts.values[index, [DRAFTS, DRAFT_TOKENS, ACCEPTED_TOKENS]].tolist()
+    positions = counts.accepted[index, : int(counts.positions[index])]
+    if name == "positions_sum":
+        return (
+            f"the positions' accepted tokens add up to {positions.sum():.0f}, expected the {accepted:.0f} "
+            "that were accepted in all"
+        )
+    if name == "positions_order":
+        earlier = np.concatenate(([drafts], positions[:-1]))
+        worst = int(np.argmax(positions - earlier * (1.0 + TOLERATED_SHARE)))
+        before = (
+            f"the {drafts:.0f} drafts" if worst == 0 else f"the {earlier[worst]:.0f} of position {worst - 1}"
+        )
+        return f"position {worst} accepted {positions[worst]:.0f} tokens, expected at most {before}"
+    if name == "accepted_tokens":
+        return f"{accepted:.0f} tokens were accepted, expected at most the {proposed:.0f} drafted"
+    tokens = int(counts.num_speculative_tokens[index])
+    return (
+        f"{accepted / max(drafts, 1.0):.2f} tokens were accepted a draft, expected at most "
+        f"num_speculative_tokens {tokens}"
+    )
+
+
+def _allowed(tokens: Floats) -> Floats:
     return TOLERATED_TOKENS + TOLERATED_SHARE * tokens

@@ -129,9 +129,13 @@ def _accepted_of_requests(values: Floats, now: Readings, partial: Booleans) -> N
 
 def _steps_of_requests(values: Floats, now: Readings, partial: Booleans) -> None:
     """Take as decode steps what requests got without accepted tokens and without the token from prefill."""
-    requests = np.nan_to_num(values[:, Counter.FINISHED_REQUESTS])
-    plain = values[:, Counter.GENERATION_TOKENS] - requests - values[:, Counter.ACCEPTED_TOKENS]
-    chosen = partial & (now.evidence == Evidence.REQUEST_END) & np.isnan(values[:, Counter.DECODE_OUTPUTS])
+    finished = values[:, Counter.FINISHED_REQUESTS]
+    plain = (
+        values[:, Counter.GENERATION_TOKENS] - np.nan_to_num(finished) - values[:, Counter.ACCEPTED_TOKENS]
+    )
+    # Live counts need the requests, whose first tokens are no decode step.
+    told = (now.evidence == Evidence.REQUEST_END) | ((now.evidence == Evidence.STEPS) & ~np.isnan(finished))
+    chosen = partial & told & np.isnan(values[:, Counter.DECODE_OUTPUTS])
     np.copyto(values[:, Counter.DECODE_OUTPUTS], np.maximum(plain, values[:, Counter.DRAFTS]), where=chosen)
 
 

@@ -147,6 +147,27 @@ def noted(stream: str, key: StreamKey, kind: EventKind, at: float, attribution: 
     )
 
 
+def doubted(
+    stream: str, key: StreamKey, span: tuple[float, float, float], at: float, attribution: Attribution
+) -> Event:
+    """Return the open event that a stream's counters contradict each other; it says nothing of acceptance.
+
+    `span` is since when, at the earliest and at the latest; `at` when it was seen (unix seconds).
+    """
+    event = noted(stream, key, "data_quality", at, attribution)
+    since, earliest, latest = span
+    return replace(
+        event,
+        id=identity(stream, since, at, event.kind),
+        severity="warning",
+        status="open",
+        change_point_at=since,
+        change_point_low=earliest,
+        change_point_high=latest,
+        closed_at=None,
+    )
+
+
 def updated(event: Event, alarm: Alarm, cost: Cost, attribution: Attribution) -> Event:
     """Return the event as it stands after an alarm about the same trouble grew."""
     return replace(

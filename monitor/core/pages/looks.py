@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from monitor.core.pages import engines, exposition
-from monitor.core.pages.engines import iterations
+from monitor.core.pages import absences, engines, exposition
+from monitor.core.pages.engines import configured, iterations
 from monitor.core.pages.engines.base import UNKNOWN, Counter, Reading, Unsupported
 from monitor.core.pages.scrapes import Failure
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 LARGEST = 1e18
 GLANCES = 8  # of so many pages one is searched for wanted lines that were not there before
-STATS_OFF = "expected its serving metrics; are they switched off there?"
 
 
 @dataclass(slots=True)
@@ -63,12 +62,13 @@ def read(memory: Memory, body: bytes, beside: Mapping[str, bytes], engine: str =
         memory.beside.update(beside)
     readings = memory.reader([_possible(value) for value in page.values], memory.beside)
     if not readings:
-        detail = f"a page of {memory.schema.engine.name} without one stream: {STATS_OFF}"
+        detail = absences.why(memory.schema, page, body)
         return Look(failure=Failure("unrecognised", detail), problems=page.problems)
     if isinstance(readings, Unsupported):
         return Look(failure=Failure("unsupported", readings.detail), problems=page.problems)
     if not all(problem.located for problem in page.problems):
         readings = tuple(_without_speculation(reading) for reading in readings)
+    readings = tuple([configured.judged(reading) for reading in readings])
     return Look(readings, problems=page.problems, duplicates=memory.duplicates)
 
 

@@ -65,13 +65,22 @@ STATUS = np.dtype(
         ("decreases", "i8"),
         ("late", "i8"),
         ("events", "i8"),
+        ("impossible", "i8"),
+        ("impossible_since", "f8"),
+        ("sane", "i8"),
+        ("doubted", "?"),
+        ("ended", "?"),
     ],
 )
 
 
 @dataclass(slots=True)
 class Identity:
-    """What a stream is: its names and regime, its marks (newest last) and the event that is open."""
+    """What a stream is: its names and regime, its marks (newest last) and the event that is open.
+
+    `doubt` is the open event that its counters contradict each other: it stands beside one of acceptance.
+    `ended` says in a sentence that another stream took its place, empty while none did.
+    """
 
     key: StreamKey
     id: str
@@ -83,6 +92,8 @@ class Identity:
     regimes: int = 1
     marks: list[Mark] = field(default_factory=list)
     event: Event | None = None
+    doubt: Event | None = None
+    ended: str = ""
     change_counts: dict[tuple[str, str], int] = field(default_factory=dict)
     last_change_at: float = math.nan
     seen: tuple[object, ...] = ()
@@ -93,7 +104,8 @@ class TargetState:
     """How a target's scrapes went. Times in unix seconds, NaN before the first.
 
     `gone_at` is since when it is not listed any more, NaN while it is; `left`: for so long that its events
-    are closed. `dropped` counts readings of streams for which there was no room.
+    are closed. `dropped` counts readings of streams for which there was no room. `engine` is what
+    answered there last.
     """
 
     memory: looks.Memory = field(default_factory=looks.Memory)
@@ -108,6 +120,7 @@ class TargetState:
     dropped: int = 0
     gone_at: float = math.nan
     left: bool = False
+    engine: str = ""
 
 
 class State:
@@ -147,6 +160,7 @@ class State:
             "running",
             "baseline_mal",
             "baseline_conditional",
+            "impossible_since",
         ):
             status[name] = np.nan
         self.status = tables.grow(self.status, status)
@@ -197,6 +211,29 @@ def admitted(state: State, keys: Sequence[StreamKey], limits: Limits) -> list[St
     return fitting
 
 
+def reason(state: State, row: int, code: str) -> str:
+    """Return why a stream is in the state `code`, one sentence; empty where the state says it all."""
+    identity = state.identities[row]
+    failure = state.targets[identity.key.target].failure
+    if identity.ended:
+        return identity.ended
+    if code in ("stale", "unsupported") and failure is not None:
+        return failure.detail
+    if code == "unsupported" and identity.doubt is not None:
+        return identity.doubt.facts[0]
+    return ""
+
+
+def open_events(identity: Identity) -> list[Event]:
+    """Return the events that are open about a stream: one of its acceptance, one of its counters.
+
+    Of a stream that ended none is, until it is back.
+    """
+    if identity.ended:
+        return []
+    return [event for event in (identity.event, identity.doubt) if event is not None]
+
+
 def remember(identity: Identity, mark: Mark) -> None:
     """Keep a mark with a stream, the oldest giving way."""
     identity.marks = [*identity.marks[1 - MARKS_KEPT :], mark]
@@ -218,7 +255,9 @@ def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.ND
     codes[flowing & ~drafting & ~np.isnan(status["tokens_at"])] = STATES.index("silent")
     codes[~flowing & ~(undrafted <= idle_after) & (watched > 0)] = STATES.index("idle")
     codes[~status["speculating"]] = STATES.index("off")
+    codes[status["doubted"]] = STATES.index("unsupported")
     codes[now - status["last_at"] > limits.stale_intervals * interval] = STATES.index("stale")
+    codes[status["ended"]] = STATES.index("stale")
     for target in state.targets.values():
         if target.failure is not None and target.failure.reason == "unsupported":
             codes[list(target.rows)] = STATES.index("unsupported")

@@ -119,6 +119,8 @@ def _identity_to_json(identity: Identity) -> dict[str, object]:
         "regimes": identity.regimes,
         "marks": [dataclasses.astuple(mark) for mark in identity.marks],
         "event": event_to_json(identity.event) if identity.event else None,
+        "doubt": event_to_json(identity.doubt) if identity.doubt else None,
+        "ended": identity.ended,
         "change_counts": [[*key, times] for key, times in identity.change_counts.items()],
         "last_change_at": identity.last_change_at,
         "begun": bool(identity.seen),
@@ -129,7 +131,8 @@ def _identity_from_json(saved: dict[str, object]) -> Identity:
     fields = dict(saved)
     fields["key"] = StreamKey(*fields["key"])  # type: ignore[misc]
     fields["marks"] = [Mark(*mark) for mark in fields["marks"]]  # type: ignore[attr-defined]
-    fields["event"] = event_from_json(fields["event"]) if fields["event"] else None  # type: ignore[arg-type]
+    for name in ("event", "doubt"):
+        fields[name] = event_from_json(fields[name]) if fields[name] else None  # type: ignore[arg-type]
     fields["change_counts"] = {(kind, way): times for kind, way, times in fields["change_counts"]}  # type: ignore[attr-defined]
     fields["seen"] = ("restored",) if fields.pop("begun") else ()
     return Identity(**fields)  # type: ignore[arg-type]

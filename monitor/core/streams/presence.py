@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from monitor.core import events
+from monitor.core import events, streams
 from monitor.core.streams import fleet_events
 
 if TYPE_CHECKING:
@@ -45,13 +45,45 @@ def attend(state: State, limits: Limits, listed: Collection[str], at: float) -> 
     vanished = _vanished(state, limits)
     for row in vanished.tolist():
         identity = state.identities[row]
-        if identity.event is not None and not state.targets[identity.key.target].left:
-            found.append(_closed(identity.event, float(state.status["last_at"][row]), at, "stream"))
-        identity.event = None
+        if not state.targets[identity.key.target].left:
+            last_at = float(state.status["last_at"][row])
+            found += [_closed(event, last_at, at, "stream") for event in streams.open_events(identity)]
+        identity.event = identity.doubt = None
     away = [state.targets[identity.key.target].left for identity in state.identities]
     gone = np.array(away, bool)
     gone[vanished] = True
     return found + fleet_events.deserted(state, gone, at)
+
+
+def moved(state: State, name: str, engine: str, at: float) -> list[Event]:
+    """Return the events that change because the target `name` answers as `engine` now.
+
+    The streams of the engine that answered before end: nobody judges them any more. One that is back goes on.
+    """
+    target = state.targets[name]
+    if engine == target.engine:
+        return []
+    target.engine = engine
+    found: list[Event] = []
+    for row in sorted(target.rows):
+        identity = state.identities[row]
+        if identity.engine in ("", engine):
+            found += _back(state, row)
+        elif not identity.ended:
+            fact = f"the address answers as {engine} now: the stream of {identity.engine} was replaced"
+            found += [events.closed(event, at, fact) for event in streams.open_events(identity)]
+            identity.ended = fact
+            state.status["ended"][row] = True
+    return found
+
+
+def _back(state: State, row: int) -> list[Event]:
+    identity = state.identities[row]
+    if not identity.ended:
+        return []
+    identity.ended = ""
+    state.status["ended"][row] = False
+    return streams.open_events(identity)
 
 
 def forget(state: State, limits: Limits, at: float) -> npt.NDArray[np.intp] | None:
@@ -88,8 +120,7 @@ def _vanished(state: State, limits: Limits) -> npt.NDArray[np.intp]:
 
 
 def _open_events(state: State, target: TargetState) -> Iterable[Event]:
-    held = (state.identities[row].event for row in sorted(target.rows))
-    return [event for event in held if event is not None]
+    return [event for row in sorted(target.rows) for event in streams.open_events(state.identities[row])]
 
 
 def _closed(event: Event, gone_at: float, at: float, what: Literal["target", "stream"] = "target") -> Event:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from monitor.core import streams
 from monitor.core.events.attribution import Mark, MarkKind
+from monitor.core.pages.engines.base import Counter
 
 if TYPE_CHECKING:
     from monitor.core.pages.engines.base import Reading
@@ -43,12 +44,17 @@ NOTHING_DECLARED = Declared()
 
 
 def as_declared(reading: Reading, declared: Declared) -> Reading:
-    """Return the reading with the operator's model and k where the page has none."""
+    """Return the reading with the operator's model and k where the page has none.
+
+    Where the operator says what drafts, an engine that counts drafts and has none yet is not off.
+    """
     tokens = reading.num_speculative_tokens or declared.num_speculative_tokens
     name = reading.model_name or declared.model_name
-    if (tokens, name) == (reading.num_speculative_tokens, reading.model_name):
+    drafting = declared.num_speculative_tokens or declared.method or declared.draft_model
+    on = reading.speculating or bool(drafting and reading.counters[Counter.DRAFTS] == 0)
+    if (tokens, name, on) == (reading.num_speculative_tokens, reading.model_name, reading.speculating):
         return reading
-    return replace(reading, num_speculative_tokens=tokens, model_name=name)
+    return replace(reading, num_speculative_tokens=tokens, model_name=name, speculating=on)
 
 
 def identify(declared: Declared | None, identity: Identity, reading: Reading, at: float) -> bool:

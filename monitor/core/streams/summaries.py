@@ -120,6 +120,7 @@ def _estimate(
         "score_up": events.number(status["score_up"]),
         "payoff": payoff_record(plain, made, row),
         "state": streams.STATES[codes[row]],
+        "reason": streams.reason(state, row, streams.STATES[codes[row]]) or None,
     }
 
 

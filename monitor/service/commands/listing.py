@@ -137,7 +137,8 @@ def stream_line(record: summaries.Record) -> str:
         acceptance = f"mean acceptance length {mal:.3f} {interval} over {record['drafts']} drafts"
     happened = f"{_counted(record['restarts'], 'restart')}, {_counted(record['events'], 'event')}"
     odd = "".join(f", {name} {times} times" for name, times in _violations(record).items())
-    return f"{where}  {record['state']}  {acceptance}, {happened}{odd} ({pages})"
+    why = f": {record['reason']}" if record["reason"] else ""
+    return f"{where}  {record['state']}{why}  {acceptance}, {happened}{odd} ({pages})"
 
 
 def _violations(record: summaries.Record) -> dict[str, int]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from monitor.core.pages.exposition import Series
 
 UNKNOWN = math.nan
+PRINTED_DIGITS = 6  # of a C++ double that nobody asked for more
 MOST_POSITIONS = 1024  # a label beyond it is no position, no step and no rank
 
 
@@ -59,7 +60,8 @@ class Reading:
     `mean_acceptance_length` is only set where the engine has a gauge of it and no counters; `window_drafts`
     is about how many drafts the gauge's mean covers. `resolution` is the smallest step in which the counters
     can move, 0 where every count shows: it grows where an engine prints few digits.
-    `speculating` tells a page that counts drafts from one where speculation is off. `started_at` and
+    `speculating` tells a page that counts drafts from one where speculation is off; `undecided` one whose
+    counters of drafts still stand at 0, after so few tokens that it may be either. `started_at` and
     `created_at` are unix seconds, NaN where unknown. `config` names what must stay the same for two readings
     to be comparable (draft_model, method, target_model, quantization, weight_version), `facts` what else the
     page says of the configuration: its change is told beside an event but does not end a regime.
@@ -72,6 +74,7 @@ class Reading:
     accepted: tuple[float, ...] = ()
     num_speculative_tokens: int = 0
     speculating: bool = True
+    undecided: bool = False
     mean_acceptance_length: float = UNKNOWN
     window_drafts: float = UNKNOWN
     resolution: float = 0.0
@@ -81,6 +84,13 @@ class Reading:
     engine_version: str = ""
     config: tuple[tuple[str, str], ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
+
+
+def last_digit(count: float) -> float:
+    """Return the worth of the last digit of a count that is printed with six, 0 while every count shows."""
+    if not count >= 10.0**PRINTED_DIGITS:
+        return 0.0
+    return 10.0 ** (math.floor(math.log10(count)) + 1 - PRINTED_DIGITS)
 
 
 def index(label: str) -> int:

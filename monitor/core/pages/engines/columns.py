@@ -1,8 +1,8 @@
 """Pages whose counters are one series per stream: names -> readings, for every engine of that kind.
 
 An engine says which sample name is which canonical counter; this module finds the streams of a page, says
-which value goes into which column, and reads a page by that plan. Series that differ in labels other than
-model and replica are parts of one counter and are added up.
+which value goes into which column, and reads a page by that plan. Series that differ in a known dimension
+are parts of one counter and are added up; `apart` says which labels are other engines.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from monitor.core.pages.engines import base, identity
+from monitor.core.pages.engines import apart, base, identity
 from monitor.core.pages.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 START_TIME = "process_start_time_seconds"
 SPECULATION = frozenset({Counter.DRAFTS, Counter.DRAFT_TOKENS, Counter.ACCEPTED_TOKENS})
-APART = ("instance", "pod", "worker_id", "WorkerId")
 
 
 def engine_index(series: Series) -> str:
@@ -54,6 +53,12 @@ class Names:
         running = (self.running,) if self.running else ()
         return frozenset(prefix + name for name in (*own, *running)) | {START_TIME}
 
+    def telling(self, prefix: str) -> frozenset[str]:
+        """Return the sample names of speculation on a page with `prefix`."""
+        named = [*self.counters.items(), *self.second_choice.items()]
+        counted = [name for name, counter in named if counter in SPECULATION]
+        return frozenset(prefix + name for name in (*counted, *self.per_position))
+
 
 class Stream:
     """Where the values of one model and replica stand on the page."""
@@ -66,7 +71,7 @@ class Stream:
         self.positions: dict[int, list[int]] = {}
         self.columns: list[tuple[int, list[int]]] = []
         self.accepted: list[list[int]] = []
-        self.running: list[int] = []
+        self.running: dict[int, tuple[tuple[str, str], ...]] = {}
         self.created: int | None = None
         self.speculating = False
         self.facts: tuple[tuple[str, str], ...] = ()
@@ -77,7 +82,7 @@ class Stream:
         if name in names.counters or name in names.second_choice:
             self.places.setdefault(name, []).append(index)
         elif name == names.running:
-            self.running.append(index)
+            self.running[index] = tuple(pair for pair in series.labels if pair[0] not in apart.DIMENSIONS)
         elif name in names.per_position:
             position = base.index(series.label(names.position_label))
             if position < 0:
@@ -97,6 +102,8 @@ class Stream:
         self.columns = [(int(column), at) for column, at in sorted(chosen.items())]
         self.accepted = [self.positions.get(j, []) for j in range(max(self.positions, default=-1) + 1)]
         self.speculating = bool(self.accepted) or any(column in SPECULATION for column in chosen)
+        if len(set(self.running.values())) > 1:
+            self.running = {}  # of several processes: their gauges are no sum
 
     def read(self, values: Sequence[float], started_at: float, facts: identity.Facts) -> Reading:
         """Return the stream's reading of a page's values."""
@@ -129,11 +136,15 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class PageColumns:
-    """The streams of one page, where its start time stands, and each sample's name without the prefix."""
+    """The streams of one page, where its start time stands, each sample's name without the prefix, and whose.
+
+    `keys` are model and replica of each sample.
+    """
 
     streams: tuple[Stream, ...]
     names: tuple[str, ...]
     start: int | None
+    keys: tuple[tuple[str, str], ...] = ()
 
     def read(self, values: Sequence[float], beside: Mapping[str, bytes]) -> list[Reading]:
         """Return the readings of the page's streams; `beside` are the answers of the engine's other pages."""
@@ -146,29 +157,19 @@ def _model_name(names: Names, series: Series) -> str:
     return (series.label("model_name") or series.label("model")) if names.labelled else ""
 
 
-def _replica(names: Names, series: Series, apart: Sequence[str]) -> str:
-    own = names.replica(series)
-    others = [series.label(name) for name in apart if series.label(name)]
-    return ":".join(others if others and own == "0" else [*others, own])
-
-
-def _apart(series: Sequence[Series]) -> tuple[str, ...]:
-    """Return the labels that tell several engines on one page apart, as on a federated page."""
-    if any(each.label("ReplicaId") for each in series):
-        return ()  # Ray's replicas have their own name, and its other labels change with every worker
-    return tuple(name for name in APART if len({each.label(name) for each in series if each.label(name)}) > 1)
-
-
 def page(names: Names, series: Sequence[Series], prefix: str) -> PageColumns:
     """Return the plan of a page with these series; of a series that stands there twice the first counts."""
     short = tuple([each.name.removeprefix(prefix) for each in series])
     streams: dict[tuple[str, str], Stream] = {}
     created: dict[tuple[str, str], dict[str, int]] = {}
-    apart = _apart(series)
+    chosen = _apart(names, series, prefix)
+    keys = tuple(
+        [(_model_name(names, each), apart.name(each, chosen, names.replica(each))) for each in series]
+    )
+    nameless = not any(model for model, _ in keys)  # the operator may know the model
     start = None
     seen: set[Series] = set()
-    for index, (name, each) in enumerate(zip(short, series, strict=True)):
-        key = (_model_name(names, each), _replica(names, each, apart))
+    for index, (name, each, key) in enumerate(zip(short, series, keys, strict=True)):
         if each in seen:
             continue
         seen.add(each)
@@ -176,7 +177,7 @@ def page(names: Names, series: Sequence[Series], prefix: str) -> PageColumns:
             start = index
         elif name in names.created:
             created.setdefault(key, {})[name] = index
-        elif not names.labelled or key[0]:
+        elif nameless or key[0]:
             stream = streams.get(key) or Stream(names, *key)
             if stream.place(index, name, each):
                 streams[key] = stream
@@ -184,7 +185,29 @@ def page(names: Names, series: Sequence[Series], prefix: str) -> PageColumns:
         times = created.get(key, {})
         stream.created = next((times[name] for name in names.created if name in times), None)
         stream.settle()
-    return PageColumns(tuple(streams.values()), short, start)
+    if chosen:
+        streams = _named(streams, series, keys, chosen)
+    return PageColumns(tuple(streams.values()), short, start, keys)
+
+
+def _apart(names: Names, series: Sequence[Series], prefix: str) -> tuple[str, ...]:
+    named = [*names.counters.items(), *names.second_choice.items()]
+    flowing = {prefix + name for name, counter in named if counter is Counter.GENERATION_TOKENS}
+    own = (names.position_label, *(("model_name", "model") if names.labelled else ()))
+    return apart.labels(series, names.telling(prefix), {*flowing, prefix + names.running}, own)
+
+
+def _named(
+    streams: Mapping[tuple[str, str], Stream],
+    series: Sequence[Series],
+    keys: Sequence[tuple[str, str]],
+    chosen: Sequence[str],
+) -> dict[tuple[str, str], Stream]:
+    """Return the streams without what no label gives to an engine: a router's own counters are of none."""
+    theirs = {
+        key for key, each in zip(keys, series, strict=True) if any(each.label(label) for label in chosen)
+    }
+    return {key: stream for key, stream in streams.items() if stream.speculating or key in theirs}
 
 
 def preparing(names: Names) -> Callable[[Sequence[Series], str], Reader]:

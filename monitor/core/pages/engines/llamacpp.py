@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from monitor.core.pages.engines import columns, identity
+from monitor.core.pages.engines import base, columns, identity
 from monitor.core.pages.engines.base import Counter, Engine, Evidence, Reading
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from monitor.core.pages.engines.base import Reader
     from monitor.core.pages.exposition import Series
 
-PRINTED_DIGITS = 6
-NEVER_DRAFTED_TOKENS = 1000.0  # so many tokens without one draft: speculation is not configured
 
 COUNTERS: dict[str, Counter] = {
     "spec_decode_num_drafts_total": Counter.DRAFTS,
@@ -63,24 +61,15 @@ def _widened(reading: Reading, model_name: str) -> Reading:
         counters[Counter.ACCEPTED_TOKENS] = sum(reading.accepted)  # exact, which the total is not
     counters[Counter.OUTPUT_TOKENS] = counters[Counter.GENERATION_TOKENS]
     counters[Counter.REQUEST_DECODE_SECONDS] = counters[Counter.DECODE_SECONDS]
-    drafts, tokens = counters[Counter.DRAFTS], counters[Counter.GENERATION_TOKENS]
-    off = math.isnan(drafts) or (drafts == 0 and tokens > NEVER_DRAFTED_TOKENS)
+    drafts = counters[Counter.DRAFTS]
+    off = math.isnan(drafts)
     return replace(
         reading,
         model_name=model_name,
         counters=tuple(counters),
         evidence=Evidence.NONE if off else reading.evidence,
         speculating=not off,
-        resolution=_resolution(drafts),
-    )
-
-
-def _resolution(drafts: float) -> float:
-    """Return the worth of the last printed digit, 0 while every count shows."""
-    return (
-        10.0 ** (math.floor(math.log10(drafts)) + 1 - PRINTED_DIGITS)
-        if drafts >= 10.0**PRINTED_DIGITS
-        else 0.0
+        resolution=base.last_digit(drafts),
     )
 
 

@@ -9,19 +9,9 @@ are there and stay 0.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from monitor.core.pages.engines import columns, identity
-from monitor.core.pages.engines.base import Counter, Engine, Evidence, Reading
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from monitor.core.pages.engines.base import Reader
-    from monitor.core.pages.exposition import Series
-
-NEVER_DRAFTED_TOKENS = 1000.0  # so many tokens without one draft: speculation is not configured
+from monitor.core.pages.engines.base import Counter, Engine
 
 NAMES = columns.Names(
     counters={
@@ -42,23 +32,6 @@ NAMES = columns.Names(
 )
 
 
-def prepare(series: Sequence[Series], prefix: str) -> Reader:
-    """Return the reader of pages with these series."""
-    page = columns.page(NAMES, series, prefix)
-
-    def read(values: Sequence[float], beside: Mapping[str, bytes]) -> tuple[Reading, ...]:
-        return tuple(_off_if_never_drafted(reading) for reading in page.read(values, beside))
-
-    return read
-
-
-def _off_if_never_drafted(reading: Reading) -> Reading:
-    tokens, drafts = reading.counters[Counter.GENERATION_TOKENS], reading.counters[Counter.DRAFTS]
-    if drafts == 0 and tokens > NEVER_DRAFTED_TOKENS:
-        return replace(reading, evidence=Evidence.NONE, speculating=False)
-    return reading
-
-
 ENGINE = Engine(
     name="lmdeploy",
     signature=re.compile(
@@ -66,7 +39,7 @@ ENGINE = Engine(
         rb"(?:spec_decode_|generation_tokens|num_requests_|iteration_tokens|iter_token_latency|time_to_first_token)",
     ),
     wanted=NAMES.wanted,
-    prepare=prepare,
+    prepare=columns.preparing(NAMES),
     identity=(identity.MODELS,),
     title="LMDeploy",
     versions="0.16 … 0.18",

@@ -13,7 +13,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from monitor.core.pages.engines import identity, sglang_loads, sglang_ranks
+from monitor.core.pages.engines import apart, identity, sglang_loads, sglang_ranks
 from monitor.core.pages.engines.base import (
     NUM_COUNTERS,
     UNKNOWN,
@@ -48,6 +48,9 @@ SERVER: dict[str, Counter] = {
     "prompt_tokens_total": Counter.CACHE_QUERIES,
     "cached_tokens_total": Counter.CACHE_HITS,
 }
+TELLING = (VERIFY_CALLS, sglang_ranks.ACCEPT_LENGTH, sglang_ranks.NUM_STEPS, sglang_ranks.NUM_DRAFT_TOKENS)
+FLOWING = (GENERATION_TOKENS, sglang_ranks.RUNNING)
+OWN = ("dp_rank", "model_name", "model")
 LOADS_AS_TEXT = "timestamp"  # /v1/loads as Prometheus text, whose names look the same and mean other things
 
 SIGNATURE = re.compile(
@@ -71,15 +74,7 @@ def prepare(series: Sequence[Series], prefix: str) -> Reader:
     ]
     if series and not judged:
         return _refuse_prefill
-    servers: dict[str, _Server] = {}
-    seen: set[Series] = set()
-    for index, each in judged:
-        model_name = each.label("model_name")
-        if model_name and each not in seen:
-            seen.add(each)
-            servers.setdefault(model_name, _Server(model_name)).place(
-                index, each.name.removeprefix(prefix), each
-            )
+    servers = _servers(judged, prefix)
     missed = PATIENCE
 
     def read(values: Sequence[float], beside: Mapping[str, bytes]) -> tuple[Reading, ...] | Unsupported:
@@ -92,18 +87,36 @@ def prepare(series: Sequence[Series], prefix: str) -> Reader:
                 f"{sglang_loads.PATH} gave no decode_moments, expected them beside each page as before"
             )
         facts = identity.facts(beside)
-        return tuple(
-            reading for server in servers.values() for reading in server.readings(values, loads, facts)
-        )
+        return tuple(reading for server in servers for reading in server.readings(values, loads, facts))
 
     return read
 
 
-class _Server:
-    """Where the values of one model stand on the page."""
+def _servers(judged: Sequence[tuple[int, Series]], prefix: str) -> list[_Server]:
+    """Return the servers of a page; a page that names no model is of one whose name the operator may know."""
+    telling, flowing = ({prefix + name for name in names} for names in (TELLING, FLOWING))
+    chosen = apart.labels([each for _, each in judged], telling, flowing, OWN)
+    nameless = not any(each.label("model_name") for _, each in judged)
+    servers: dict[tuple[str, str], _Server] = {}
+    seen: set[Series] = set()
+    for index, each in judged:
+        model_name, worker = each.label("model_name"), apart.name(each, chosen, "0")
+        if each in seen or not (model_name or nameless):
+            continue
+        seen.add(each)
+        if chosen and not any(each.label(label) for label in chosen):
+            continue  # a router's own counter, of none of the workers
+        server = servers.setdefault((model_name, worker), _Server(model_name, worker if chosen else ""))
+        server.place(index, each.name.removeprefix(prefix), each)
+    return list(servers.values())
 
-    def __init__(self, model_name: str) -> None:
+
+class _Server:
+    """Where the values of one model stand on the page; `worker` tells it from others that serve it there."""
+
+    def __init__(self, model_name: str, worker: str = "") -> None:
         self.model_name = model_name
+        self.worker = worker
         self.ranks: dict[str, sglang_ranks.Rank] = {}
         self.places: dict[str, list[int]] = {}
 
@@ -190,6 +203,11 @@ class _Server:
             counters[Counter.OUTPUT_TOKENS] += counters[Counter.FINISHED_REQUESTS]
         return counters
 
+    def _name(self, rank: str) -> str:
+        if not self.worker:
+            return rank
+        return self.worker if len(self.ranks) < 2 or rank == WHOLE_SERVER else f"{self.worker}:{rank}"  # noqa: PLR2004 - several ranks
+
     def _reading(
         self,
         replica: str,
@@ -201,7 +219,7 @@ class _Server:
         gauge = evidence is Evidence.GAUGE
         return Reading(
             model_name=self.model_name,
-            replica=replica,
+            replica=self._name(replica),
             evidence=evidence if state.on and not state.paused else Evidence.NONE,
             counters=tuple(counters),
             num_speculative_tokens=state.num_speculative_tokens,

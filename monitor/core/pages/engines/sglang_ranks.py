@@ -63,8 +63,11 @@ class Rank:
             self.places[name].append(index)
 
     def value(self, name: str, values: Sequence[float]) -> float:
-        """Return a gauge, or the sum of a counter's parts; NaN where the page has none."""
-        return total(self.places.get(name), values)
+        """Return a gauge, or the sum of a counter's parts; NaN where the page has none, or several gauges."""
+        places = self.places.get(name)
+        if name not in BY_MODE and places and len(places) > 1:
+            return UNKNOWN
+        return total(places, values)
 
     def tells_steps(self) -> bool:
         """Return whether the page has the gauges of 0.5.13, the version that also counts verifications."""

@@ -70,16 +70,24 @@ def wanted(prefix: str) -> frozenset[str]:
 def prepare(series: Sequence[Series], prefix: str) -> Reader:
     """Return the reader of pages with these series."""
     page = columns.page(NAMES, series, prefix)
-    by_model: dict[str, list[_Named]] = {}
-    for index, (name, each) in enumerate(zip(page.names, series, strict=True)):
-        by_model.setdefault(each.label("model_name"), []).append((index, name, each))
-    plans = [_Plan(stream, by_model.get(stream.model_name, [])) for stream in page.streams]
+    named = list(zip(range(len(series)), page.names, series, strict=True))
+    plans = [
+        _Plan(stream, [each for each in named if _is_of(stream, page.keys[each[0]], each[1])])
+        for stream in page.streams
+    ]
 
     def read(values: Sequence[float], beside: Mapping[str, bytes]) -> tuple[Reading, ...]:
         readings = page.read(values, beside)
         return tuple(plan.complete(reading, values) for plan, reading in zip(plans, readings, strict=True))
 
     return read
+
+
+def _is_of(stream: columns.Stream, key: tuple[str, str], name: str) -> bool:
+    """Return whether a sample says something of a stream; what is configured is said of a whole model."""
+    return key == (stream.model_name, stream.replica) or (
+        name in (SPECULATION_INFO, MODEL_INFO) and key[0] == stream.model_name
+    )
 
 
 class _Plan:

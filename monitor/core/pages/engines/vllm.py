@@ -81,7 +81,7 @@ def prepare(series: Sequence[Series], prefix: str) -> Reader:
     page = columns.page(NAMES, series, prefix)
     if any(name in V0_ONLY for name in page.names):
         return _refuse_v0
-    if not page.streams and any(each.label("server") for each in series):
+    if _of_router(page, series):
         return _refuse_router
     _configure(
         page.streams, [each for name, each in zip(page.names, series, strict=True) if name == CACHE_CONFIG]
@@ -91,6 +91,12 @@ def prepare(series: Sequence[Series], prefix: str) -> Reader:
         return tuple(page.read(values, beside))
 
     return read
+
+
+def _of_router(page: columns.PageColumns, series: Sequence[Series]) -> bool:
+    """Return whether this is a router's view: servers without a model, nothing of speculation."""
+    bare = not any(stream.speculating or stream.model_name for stream in page.streams)
+    return bare and any(each.label("server") for each in series)
 
 
 def _configure(streams: Sequence[columns.Stream], infos: Sequence[Series]) -> None:

@@ -1,0 +1,94 @@
+"""Impossible data: counters that contradict each other are not judged, and that is said while it lasts.
+
+An interval that breaks an identity beyond its tolerance gives no evidence at all: it is in no window, no
+baseline and no detector. Three in a row open an event; three sane ones with drafts close it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from monitor.core import events
+from monitor.core.counts import identities
+from monitor.core.events import attribution
+from monitor.core.pages.engines.base import Counter, Evidence
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from monitor.core.counts.deltas import Counts
+    from monitor.core.events import Event
+    from monitor.core.streams import State
+
+    Booleans = npt.NDArray[np.bool_]
+
+OPENING, CLOSING = 3, 3
+NOT_JUDGED = "acceptance is not judged while this lasts"
+SANE_AGAIN = "the counters agree with each other again: acceptance is judged"
+
+
+def attend(state: State, counts: Counts, violated: Booleans) -> list[Event]:
+    """Return the events that impossible intervals open or close; `violated` [B, I] is of `identities`."""
+    status = state.status[counts.rows]
+    impossible = violated.any(1)
+    if not impossible.any() and not status["impossible"].any():
+        return []
+    sane = ~impossible & (counts.values[:, Counter.DRAFTS] > 0)
+    began = impossible & (status["impossible"] == 0)
+    status["impossible_since"] = np.where(began, counts.at - counts.seconds, status["impossible_since"])
+    status["impossible"] += impossible
+    status["sane"] = np.where(impossible, 0, status["sane"] + sane)
+    opening = impossible & ~status["doubted"] & (status["impossible"] >= OPENING)
+    closing = status["doubted"] & (status["sane"] >= CLOSING)
+    status["doubted"] = (status["doubted"] | opening) & ~closing
+    # Before an event is open one sane interval is enough; a torn page comes alone.
+    over = closing | (sane & ~status["doubted"])
+    status["impossible"] = np.where(over, 0, status["impossible"])
+    state.status[counts.rows] = status
+    found = [_opened(state, counts, violated, index) for index in np.flatnonzero(opening).tolist()]
+    found += [
+        event
+        for index in np.flatnonzero(closing).tolist()
+        if (event := _closed(state, int(counts.rows[index]), float(counts.at[index]))) is not None
+    ]
+    return found
+
+
+def withheld(counts: Counts, violated: Booleans) -> None:
+    """Take all evidence out of impossible rows in place; restarts and regimes stay told."""
+    if violated.any():
+        impossible = violated.any(1)
+        counts.values[impossible] = np.nan
+        counts.accepted[impossible] = 0.0
+        counts.positions[impossible] = 0
+        counts.evidence[impossible] = Evidence.NONE
+
+
+def _opened(state: State, counts: Counts, violated: Booleans, index: int) -> Event:
+    row = int(counts.rows[index])
+    identity = state.identities[row]
+    broken = [identities.said(counts, index, name) for name in _names(violated[index])]
+    fact = f"{'; '.join(broken)}: {NOT_JUDGED}"
+    since = float(state.status["impossible_since"][row])
+    why = attribution.Attribution((fact,), (attribution.Cause("data_quality", 1.0, fact),))
+    span = (since, since, min(since + float(counts.seconds[index]), float(counts.at[index])))
+    event = events.doubted(identity.id, identity.key, span, float(counts.at[index]), why)
+    identity.doubt = event
+    times = identity.change_counts.get((event.kind, "none"), 0)
+    identity.change_counts[event.kind, "none"] = times + 1
+    state.status["events"][row] += 1
+    return event
+
+
+def _names(violated: Booleans) -> list[str]:
+    return [name for name, bad in zip(identities.IDENTITIES, violated.tolist(), strict=True) if bad]
+
+
+def _closed(state: State, row: int, at: float) -> Event | None:
+    identity = state.identities[row]
+    event, identity.doubt = identity.doubt, None
+    state.status["impossible_since"][row] = math.nan
+    return None if event is None else events.closed(event, at, SANE_AGAIN)
