@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor.core import detectors, streams, tables
-from monitor.core.counts import deltas, identities, lateness, windows
+from monitor.core.counts import deltas, lateness, windows
 from monitor.core.counts import readings as arrays
 from monitor.core.economics import fits
 from monitor.core.events.attribution import Mark
@@ -216,10 +216,10 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
     if len(counts.rows) == 0:
         return None, switched
     _note_activity(state, counts)
-    violated = identities.violations(counts, now.resolution[outcome == deltas.Outcome.COUNTED])
-    state.status["violations"][counts.rows] += violated
-    switched += quality.attend(state, counts, violated)
-    quality.withheld(counts, violated)
+    broken = quality.violated(state, counts, now.resolution[outcome == deltas.Outcome.COUNTED])
+    state.status["violations"][counts.rows] += broken
+    switched += quality.attend(state, counts, broken)
+    quality.withheld(counts, broken)
     sums = tables.take(state.sums, counts.rows)
     windows.add(sums, counts, plan.windows)
     tables.put(state.sums, counts.rows, sums)

@@ -27,8 +27,8 @@ TOLERATED_SHARE = 0.05
 ROUNDED_TOTALS, ROUNDED_POSITIONS = 20.0, 4.0  # steps of few digits that a difference may be off by
 
 
-def violations(counts: Counts, resolution: Floats | None = None) -> npt.NDArray[np.bool_]:
-    """Return which of `IDENTITIES` each row violates, [B, 4].
+def excesses(counts: Counts, resolution: Floats | None = None) -> Floats:
+    """Return by how many tokens each row breaks each of `IDENTITIES` beyond its share, [B, 4]; below 0 none.
 
     positions_sum: the positions' accepted tokens add up to all accepted. positions_order: no position
     accepts more than the one before it. accepted_tokens: not more accepted than drafted. acceptance_length:
@@ -37,16 +37,23 @@ def violations(counts: Counts, resolution: Floats | None = None) -> npt.NDArray[
     drafts = counts.values[:, Counter.DRAFTS]
     accepted = counts.values[:, Counter.ACCEPTED_TOKENS]
     steps = np.zeros(len(drafts)) if resolution is None else resolution
-    slack = _allowed(accepted) + ROUNDED_TOTALS * steps
+    slack = TOLERATED_SHARE * accepted + ROUNDED_TOTALS * steps
     reported = counts.positions > 0
     earlier = np.concatenate((drafts[:, None], counts.accepted[:, :-1]), axis=1)
-    allowed = earlier + _allowed(earlier) + ROUNDED_POSITIONS * steps[:, None]
-    ceiling = np.where(counts.num_speculative_tokens > 0, counts.num_speculative_tokens * drafts, np.inf)
-    violated = np.empty((len(drafts), len(IDENTITIES)), bool)
-    violated[:, 0] = reported & (np.abs(counts.accepted.sum(1) - accepted) > slack)
-    violated[:, 1] = reported & (counts.accepted > allowed).any(1)
-    violated[:, 2] = accepted > counts.values[:, Counter.DRAFT_TOKENS] + slack
-    violated[:, 3] = accepted > ceiling + slack
+    there = np.arange(counts.accepted.shape[1]) < counts.positions[:, None]
+    beyond = np.where(there, counts.accepted - earlier * (1.0 + TOLERATED_SHARE), -np.inf).max(1)
+    ceiling = np.where(counts.num_speculative_tokens > 0, counts.num_speculative_tokens * drafts, np.nan)
+    found = np.empty((len(drafts), len(IDENTITIES)))
+    found[:, 0] = np.where(reported, np.abs(counts.accepted.sum(1) - accepted) - slack, np.nan)
+    found[:, 1] = np.where(reported, beyond - ROUNDED_POSITIONS * steps, np.nan)
+    found[:, 2] = accepted - counts.values[:, Counter.DRAFT_TOKENS] - slack
+    found[:, 3] = accepted - ceiling - slack
+    return np.nan_to_num(found)
+
+
+def violations(counts: Counts, resolution: Floats | None = None) -> npt.NDArray[np.bool_]:
+    """Return which of `IDENTITIES` each row violates by itself, [B, 4]."""
+    violated: npt.NDArray[np.bool_] = excesses(counts, resolution) > TOLERATED_TOKENS
     return violated
 
 
@@ -73,7 +80,3 @@ def said(counts: Counts, index: int, name: str) -> str:
         f"{accepted / max(drafts, 1.0):.2f} tokens were accepted a draft, expected at most "
         f"num_speculative_tokens {tokens}"
     )
-
-
-def _allowed(tokens: Floats) -> Floats:
-    return TOLERATED_TOKENS + TOLERATED_SHARE * tokens

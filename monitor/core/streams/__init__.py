@@ -65,6 +65,7 @@ STATUS = np.dtype(
         ("decreases", "i8"),
         ("late", "i8"),
         ("events", "i8"),
+        ("excess", "f8", len(identities.IDENTITIES)),
         ("impossible", "i8"),
         ("impossible_since", "f8"),
         ("sane", "i8"),

@@ -1,7 +1,9 @@
 """Impossible data: counters that contradict each other are not judged, and that is said while it lasts.
 
 An interval that breaks an identity beyond its tolerance gives no evidence at all: it is in no window, no
-baseline and no detector. Three in a row open an event; three sane ones with drafts close it.
+baseline and no detector. Three in a row open an event; three sane ones with drafts close it. What is too
+much is added up, so that a page which is always wrong by little is found where requests are few, and a torn
+one, which the next page puts right, is not.
 """
 
 from __future__ import annotations
@@ -26,14 +28,29 @@ if TYPE_CHECKING:
     Booleans = npt.NDArray[np.bool_]
 
 OPENING, CLOSING = 3, 3
+MOST_KEPT = 2.0 * identities.TOLERATED_TOKENS
 NOT_JUDGED = "acceptance is not judged while this lasts"
 SANE_AGAIN = "the counters agree with each other again: acceptance is judged"
 
 
-def attend(state: State, counts: Counts, violated: Booleans) -> list[Event]:
-    """Return the events that impossible intervals open or close; `violated` [B, I] is of `identities`."""
+def violated(state: State, counts: Counts, resolution: npt.NDArray[np.float64]) -> Booleans:
+    """Return which identities each row violates [B, I], by itself or with what came before it."""
+    excess = identities.excesses(counts, resolution)
+    before = state.status["excess"][counts.rows]
+    if not (excess > 0).any() and not before.any():
+        return np.zeros(excess.shape, bool)
+    added = np.minimum(np.maximum(before + excess, 0.0), MOST_KEPT)
+    state.status["excess"][counts.rows] = added
+    found: Booleans = (excess > identities.TOLERATED_TOKENS) | (
+        (added > identities.TOLERATED_TOKENS) & (excess > 0)
+    )
+    return found
+
+
+def attend(state: State, counts: Counts, broken: Booleans) -> list[Event]:
+    """Return the events that impossible intervals open or close; `broken` [B, I] are identities."""
     status = state.status[counts.rows]
-    impossible = violated.any(1)
+    impossible = broken.any(1)
     if not impossible.any() and not status["impossible"].any():
         return []
     sane = ~impossible & (counts.values[:, Counter.DRAFTS] > 0)
@@ -48,7 +65,7 @@ def attend(state: State, counts: Counts, violated: Booleans) -> list[Event]:
     over = closing | (sane & ~status["doubted"])
     status["impossible"] = np.where(over, 0, status["impossible"])
     state.status[counts.rows] = status
-    found = [_opened(state, counts, violated, index) for index in np.flatnonzero(opening).tolist()]
+    found = [_opened(state, counts, broken[index], index) for index in np.flatnonzero(opening).tolist()]
     found += [
         event
         for index in np.flatnonzero(closing).tolist()
@@ -57,21 +74,21 @@ def attend(state: State, counts: Counts, violated: Booleans) -> list[Event]:
     return found
 
 
-def withheld(counts: Counts, violated: Booleans) -> None:
+def withheld(counts: Counts, broken: Booleans) -> None:
     """Take all evidence out of impossible rows in place; restarts and regimes stay told."""
-    if violated.any():
-        impossible = violated.any(1)
+    if broken.any():
+        impossible = broken.any(1)
         counts.values[impossible] = np.nan
         counts.accepted[impossible] = 0.0
         counts.positions[impossible] = 0
         counts.evidence[impossible] = Evidence.NONE
 
 
-def _opened(state: State, counts: Counts, violated: Booleans, index: int) -> Event:
+def _opened(state: State, counts: Counts, broken: Booleans, index: int) -> Event:
     row = int(counts.rows[index])
     identity = state.identities[row]
-    broken = [identities.said(counts, index, name) for name in _names(violated[index])]
-    fact = f"{'; '.join(broken)}: {NOT_JUDGED}"
+    names = [name for name, bad in zip(identities.IDENTITIES, broken.tolist(), strict=True) if bad]
+    fact = f"{'; '.join(identities.said(counts, index, name) for name in names)}: {NOT_JUDGED}"
     since = float(state.status["impossible_since"][row])
     why = attribution.Attribution((fact,), (attribution.Cause("data_quality", 1.0, fact),))
     span = (since, since, min(since + float(counts.seconds[index]), float(counts.at[index])))
@@ -81,10 +98,6 @@ def _opened(state: State, counts: Counts, violated: Booleans, index: int) -> Eve
     identity.change_counts[event.kind, "none"] = times + 1
     state.status["events"][row] += 1
     return event
-
-
-def _names(violated: Booleans) -> list[str]:
-    return [name for name, bad in zip(identities.IDENTITIES, violated.tolist(), strict=True) if bad]
 
 
 def _closed(state: State, row: int, at: float) -> Event | None:

@@ -79,6 +79,8 @@ def from_counts(counts: Counts) -> Trials:
     if single.any():
         sums[:, 0] += accepted * single
         sums[:, base.POSITIONS] += accepted * single
+    # what is a little too much on a torn page is no rate above 1
+    sums[:, base.SUCCESSES] = np.minimum(sums[:, base.SUCCESSES], sums[:, base.TRIALS])
     sums[:, base.DRAFTS] = drafts
     sums[:, base.ACCEPTED] = accepted
     began = counts.at - np.fmax(counts.seconds, 0.0)
