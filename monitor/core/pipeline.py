@@ -184,7 +184,7 @@ def _recognise(
         changed[index] = regimes.identify(plan.declared.get(target), identity, reading, at)
         if identity.engine == "":
             memory = state.targets[target].memory
-            identity.engine = memory.schema.engine.name if memory.schema else "counters"
+            identity.engine = reading.engine or (memory.schema.engine.name if memory.schema else "counters")
         drafted = not math.isnan(state.status["drafts_at"][row])
         if drafted and state.status["speculating"][row] and not reading.speculating:
             switched.append(stream_events.switched_off(state, row, at))
@@ -216,10 +216,7 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
     if len(counts.rows) == 0:
         return None, switched
     _note_activity(state, counts)
-    broken = quality.violated(state, counts, now.resolution[outcome == deltas.Outcome.COUNTED])
-    state.status["violations"][counts.rows] += broken
-    switched += quality.attend(state, counts, broken)
-    quality.withheld(counts, broken)
+    switched += quality.sift(state, counts, now.resolution[outcome == deltas.Outcome.COUNTED])
     sums = tables.take(state.sums, counts.rows)
     windows.add(sums, counts, plan.windows)
     tables.put(state.sums, counts.rows, sums)

@@ -1,14 +1,16 @@
-"""Reads history from files: a folder of pages, JSON lines, or an OpenMetrics file with time stamps."""
+"""Reads history from files: a folder of pages, JSON lines, OpenMetrics with time stamps, an engine's log."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from monitor import sources
-from monitor.sources import batches, folders, jsonl, opening, timestamped
+from monitor.sources import batches, engine_logs, folders, jsonl, opening, timestamped
 
 if TYPE_CHECKING:
     import io
@@ -20,7 +22,10 @@ BATCHES_PER_PROGRESS = 64
 MOST_TARGETS = 20_000  # each takes some ten kilobytes
 STANDARD_INPUT_NAME = "standard input"
 
-_EXPECTED = "a folder of <unix_milliseconds>.prom pages, JSON lines, or OpenMetrics text with time stamps"
+_EXPECTED = (
+    "a folder of <unix_milliseconds>.prom pages, JSON lines, OpenMetrics text with time stamps, or an "
+    "engine's log"
+)
 _EXPOSITION = re.compile(rb'[#a-zA-Z_:]|\{[ \t]*"[^"]*"[ \t]*[,}]')
 
 
@@ -36,7 +41,7 @@ def replay(source: str, progress: Callable[[float], None] | None = None) -> Iter
         return
     name = STANDARD_INPUT_NAME if source == opening.STANDARD_INPUT else source
     with opening.opened(source) as (stream, share):
-        yield from _batches(_told_by_first_bytes(stream, name), share, progress)
+        yield from _batches(_told_by_first_bytes(stream, name, _written_at(source)), share, progress)
 
 
 def page(path: str) -> Scrape:
@@ -67,11 +72,38 @@ def _batches(
         progress(1.0)
 
 
-def _told_by_first_bytes(stream: io.BufferedReader, name: str) -> Iterator[Scrape]:
+def logged(source: str) -> Iterator[Scrape] | None:
+    """Return what an engine's log in a file says, None where it is none; `-` is always taken for one."""
+    piped = source == opening.STANDARD_INPUT
+    if not piped and not Path(source).is_file():
+        return None
+    name = STANDARD_INPUT_NAME if piped else Path(source).name
+    with contextlib.ExitStack() as held:
+        stream, _ = held.enter_context(opening.opened(source))
+        try:
+            if not piped and not engine_logs.looks_like(stream.peek(1)[: engine_logs.SNIFFED_BYTES]):
+                return None
+        except opening.DAMAGED:
+            return None
+        return iter(list(engine_logs.scrapes(stream, name, _written_at(source))))
+
+
+def _written_at(source: str) -> float:
+    """Return when a file was written (unix seconds); standard input is written now."""
     try:
-        start = stream.peek(1).lstrip(b"\xef\xbb\xbf \t\r\n")
+        return time.time() if source == opening.STANDARD_INPUT else Path(source).stat().st_mtime
+    except OSError:
+        return time.time()
+
+
+def _told_by_first_bytes(stream: io.BufferedReader, name: str, written_at: float) -> Iterator[Scrape]:
+    try:
+        seen = stream.peek(1)[: engine_logs.SNIFFED_BYTES]
     except opening.DAMAGED as error:
         raise sources.Unreadable(f"{name}: the packed data are damaged ({error})") from None
+    if engine_logs.looks_like(seen):
+        return engine_logs.scrapes(stream, name, written_at)
+    start = seen.lstrip(b"\xef\xbb\xbf \t\r\n")
     if _EXPOSITION.match(start):
         return timestamped.scrapes(stream, name)
     if start.startswith(b"{") or b'\n{"' in start:  # the second: a first line that was cut off

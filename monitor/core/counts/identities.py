@@ -43,8 +43,11 @@ def excesses(counts: Counts, resolution: Floats | None = None) -> Floats:
     there = np.arange(counts.accepted.shape[1]) < counts.positions[:, None]
     beyond = np.where(there, counts.accepted - earlier * (1.0 + TOLERATED_SHARE), -np.inf).max(1)
     ceiling = np.where(counts.num_speculative_tokens > 0, counts.num_speculative_tokens * drafts, np.nan)
+    surplus = counts.accepted.sum(1) - accepted
+    # Positions that there is no room for, or that nothing reached, may hold what is missing.
+    apart = np.where(counts.num_speculative_tokens > counts.positions, surplus, np.abs(surplus))
     found = np.empty((len(drafts), len(IDENTITIES)))
-    found[:, 0] = np.where(reported, np.abs(counts.accepted.sum(1) - accepted) - slack, np.nan)
+    found[:, 0] = np.where(reported, apart - slack, np.nan)
     found[:, 1] = np.where(reported, beyond - ROUNDED_POSITIONS * steps, np.nan)
     found[:, 2] = accepted - counts.values[:, Counter.DRAFT_TOKENS] - slack
     found[:, 3] = accepted - ceiling - slack

@@ -33,6 +33,18 @@ NOT_JUDGED = "acceptance is not judged while this lasts"
 SANE_AGAIN = "the counters agree with each other again: acceptance is judged"
 
 
+def sift(state: State, counts: Counts, resolution: npt.NDArray[np.float64]) -> list[Event]:
+    """Take impossible intervals out of `counts` in place and return the events that they open or close.
+
+    `resolution` [B] is the smallest step in which the counters can move.
+    """
+    broken = violated(state, counts, resolution)
+    state.status["violations"][counts.rows] += broken
+    found = attend(state, counts, broken)
+    withheld(counts, broken)
+    return found
+
+
 def violated(state: State, counts: Counts, resolution: npt.NDArray[np.float64]) -> Booleans:
     """Return which identities each row violates [B, I], by itself or with what came before it."""
     excess = identities.excesses(counts, resolution)

@@ -1,4 +1,4 @@
-"""`specmon inspect`: what one page says, or what happened between several pages of one engine."""
+"""`specmon inspect`: what a page says, what happened between several of an engine, or what its log tells."""
 
 from __future__ import annotations
 

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The pages to look at, and how."""
-    parser.add_argument("pages", nargs="+", metavar="URL|FILE", help="pages of one engine, in time order")
+    parser.add_argument(
+        "pages",
+        nargs="+",
+        metavar="URL|FILE",
+        help="pages of one engine, in time order; or engine logs, - for one on standard input",
+    )
     parser.add_argument(
         "--wait",
         metavar="DURATION",
@@ -32,8 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def pages(arguments: argparse.Namespace) -> list[Scrape]:
-    """Return the pages that were asked for, as looks at one target in time order. Raises Unusable."""
-    return _in_time_order(_pages(arguments))
+    """Return the pages that were asked for, as looks at one target in time order. Raises Unusable.
+
+    Of an engine's log each reading is a look at a target of the log's name.
+    """
+    return _logged(arguments.pages) or _in_time_order(_pages(arguments))
 
 
 def stepped(found: Sequence[Scrape], told: Mapping[str, Told] | None = None) -> tuple[Plan, State]:
@@ -42,7 +50,7 @@ def stepped(found: Sequence[Scrape], told: Mapping[str, Told] | None = None) -> 
 
     plan = pipeline.Plan(told=told or {})
     state = pipeline.begin(plan)
-    if len(found) == 1:
+    if len(found) == 1 and found[0].body is not None:
         _count_from_start(state, found[0])
     for page in found:
         pipeline.step(plan, state, [page])
@@ -56,6 +64,21 @@ def why_no_stream(state: State) -> str:
     """Return why the pages have no stream, in the words of the last one."""
     details = [target.failure.detail for target in state.targets.values() if target.failure is not None]
     return details[-1] if details else "the pages have no stream to advise on"
+
+
+def _logged(given: Sequence[str]) -> list[Scrape]:
+    """Return what engine logs say, in time order; nothing where pages are given."""
+    from monitor import sources
+    from monitor.sources import files
+
+    try:
+        found = [files.logged(each) for each in given if "://" not in each]
+    except sources.Unreadable as error:
+        raise commands.Unusable(str(error)) from error
+    told = [each for each in found if each is not None]
+    if told and len(told) < len(given):
+        raise commands.Unusable("expected either pages or engine logs, read both")
+    return sorted((scrape for each in told for scrape in each), key=lambda scrape: scrape.at)
 
 
 def _pages(arguments: argparse.Namespace) -> list[Scrape]:

@@ -28,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="a folder of pages, a JSONL or OpenMetrics file, - for standard input, the URL of a Prometheus",
+        help="a folder of pages, a JSONL or OpenMetrics file, an engine's log, - for standard input, the URL "
+        "of a Prometheus",
     )
     queried = parser.add_argument_group("a URL: Prometheus, Thanos, Mimir or VictoriaMetrics")
     queried.add_argument("--start", metavar="TIME", default="", help="RFC 3339 or unix seconds")

@@ -64,7 +64,8 @@ class Reading:
     counters of drafts still stand at 0, after so few tokens that it may be either. `started_at` and
     `created_at` are unix seconds, NaN where unknown. `config` names what must stay the same for two readings
     to be comparable (draft_model, method, target_model, quantization, weight_version), `facts` what else the
-    page says of the configuration: its change is told beside an event but does not end a regime.
+    page says of the configuration: its change is told beside an event but does not end a regime. `engine` is
+    set where the counters came without a page that tells it.
     """
 
     model_name: str
@@ -84,6 +85,7 @@ class Reading:
     engine_version: str = ""
     config: tuple[tuple[str, str], ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
+    engine: str = ""
 
 
 def last_digit(count: float) -> float:
