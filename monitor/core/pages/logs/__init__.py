@@ -91,6 +91,7 @@ class Log:
         self._num_speculative_tokens = found.num_speculative_tokens or self._num_speculative_tokens
         for replica, tally in list(self._tallies.items()):
             fresh = _Tally(tally.engine, replica, last_at=tally.last_at, started_at=at)
+            fresh.drafts, fresh.draft_tokens = 0.0 * tally.drafts, 0.0 * tally.draft_tokens
             fresh.positions = (0.0,) * len(tally.positions)
             self._tallies[replica] = fresh
             yield self._told_at(fresh, at)
@@ -122,6 +123,7 @@ class Log:
         tally = self._tallies.get(replica)
         if tally is None:
             tally = self._tallies[replica] = _Tally(found.engine, replica)
+            tally.drafts, tally.draft_tokens = 0.0 * found.drafts, 0.0 * found.draft_tokens  # or unknown
             yield self._told_at(tally, self._before(at, found))
         if found.kind == "lifetime":
             tally.lives[found.name] = found
