@@ -6,6 +6,7 @@ import argparse
 import importlib
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 import monitor
@@ -36,6 +37,8 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that `arguments` (by default the process's own) ask for; the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    # Arithmetic that complains is for tests, where it is an error; nobody can act on it at a terminal.
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"monitor\.")
     name = next((word for word in given if not word.startswith("-")), "")
     command = _command(name)
     parser = _parser(name, command)

@@ -229,7 +229,8 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
     findings, shared = fleet_events.judge(plan.detection, state, counts, watch, findings)
     _note_findings(state, counts, findings)
     raised = [stream_events.raised(state, counts, alarm, plan.windows) for alarm in findings.alarms]
-    return Observation(counts, findings), [*switched, *raised, *shared]
+    raised += [*shared, *stream_events.revisited(state, counts, plan.windows)]
+    return Observation(counts, findings), [*switched, *raised]
 
 
 def _note_status(
@@ -245,10 +246,8 @@ def _note_status(
     first = np.isnan(status["first_at"])
     if first.any():
         np.copyto(status["first_at"], np.fmin(now.at, now.since), where=first)
-    # An engine that has not drafted yet goes on as what it was; a new one is not known to speculate.
-    told = [each.reading.speculating and not each.reading.undecided for each in news]
-    undecided = [each.reading.undecided for each in news]
-    np.copyto(status["speculating"], told, where=good & ~np.array(undecided))
+    np.copyto(status["speculating"], [each.reading.speculating for each in news], where=good)
+    np.copyto(status["undecided"], [each.reading.undecided for each in news], where=good)
     np.copyto(status["running"], now.running, where=good)
     if not good.all():
         status["decreases"] += outcome == deltas.Outcome.HELD

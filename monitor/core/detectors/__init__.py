@@ -47,6 +47,7 @@ __all__ = [
     "Level",
     "Severity",
     "allocate",
+    "standing",
     "step",
 ]
 
@@ -89,6 +90,11 @@ def allocate(plan: DetectionPlan, n: int) -> State:
     traffic.allocate(state["traffic"])
     floor.allocate(state["floor"])
     return state
+
+
+def standing(state: State, row: int) -> tuple[Level, float, float]:
+    """Return a row's level since its trouble opened, the logits that traffic explains of it, and the rest."""
+    return alarms.standing(state, row)
 
 
 def step(plan: DetectionPlan, state: State, counts: Counts) -> Findings:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from monitor.core.pages import absences, engines, exposition
-from monitor.core.pages.engines import configured, iterations
+from monitor.core.pages.engines import iterations
 from monitor.core.pages.engines.base import UNKNOWN, Counter, Reading, Unsupported
 from monitor.core.pages.scrapes import Failure
 
@@ -68,7 +68,6 @@ def read(memory: Memory, body: bytes, beside: Mapping[str, bytes], engine: str =
         return Look(failure=Failure("unsupported", readings.detail), problems=page.problems)
     if not all(problem.located for problem in page.problems):
         readings = tuple(_without_speculation(reading) for reading in readings)
-    readings = tuple([configured.judged(reading) for reading in readings])
     return Look(readings, problems=page.problems, duplicates=memory.duplicates)
 
 

@@ -55,6 +55,7 @@ STATUS = np.dtype(
         ("tokens_at", "f8"),
         ("drafts_at", "f8"),
         ("speculating", "?"),
+        ("undecided", "?"),
         ("running", "f8"),
         ("baseline_mal", "f8"),
         ("baseline_conditional", "f8", detectors.POSITIONS),
@@ -253,7 +254,8 @@ def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.ND
     undrafted = now - status["drafts_at"]
     drafting = np.fmin(undrafted, watched) <= np.maximum(idle_after, limits.silent_seconds)
     codes = status["condition"].astype(np.int64)
-    codes[flowing & ~drafting & ~np.isnan(status["tokens_at"])] = STATES.index("silent")
+    still = flowing & ~drafting & ~np.isnan(status["tokens_at"]) & ~status["undecided"]
+    codes[still] = STATES.index("silent")
     codes[~flowing & ~(undrafted <= idle_after) & (watched > 0)] = STATES.index("idle")
     codes[~status["speculating"]] = STATES.index("off")
     codes[status["doubted"]] = STATES.index("unsupported")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from monitor.core import streams
 from monitor.core.events.attribution import Mark, MarkKind
-from monitor.core.pages.engines.base import Counter
+from monitor.core.pages.engines import configured
 
 if TYPE_CHECKING:
     from monitor.core.pages.engines.base import Reading
@@ -46,15 +46,13 @@ NOTHING_DECLARED = Declared()
 def as_declared(reading: Reading, declared: Declared) -> Reading:
     """Return the reading with the operator's model and k where the page has none.
 
-    Where the operator says what drafts, an engine that counts drafts and has none yet is not off.
+    Unless the operator says what drafts, an engine that counts drafts and never made one is off.
     """
     tokens = reading.num_speculative_tokens or declared.num_speculative_tokens
     name = reading.model_name or declared.model_name
-    drafting = declared.num_speculative_tokens or declared.method or declared.draft_model
-    on = reading.speculating or bool(drafting and reading.counters[Counter.DRAFTS] == 0)
-    if (tokens, name, on) == (reading.num_speculative_tokens, reading.model_name, reading.speculating):
-        return reading
-    return replace(reading, num_speculative_tokens=tokens, model_name=name, speculating=on)
+    if (tokens, name) != (reading.num_speculative_tokens, reading.model_name):
+        reading = replace(reading, num_speculative_tokens=tokens, model_name=name)
+    return reading if declared.method or declared.draft_model else configured.judged(reading)
 
 
 def identify(declared: Declared | None, identity: Identity, reading: Reading, at: float) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core import events
+from monitor.core import detectors, events
 from monitor.core.counts import estimates, windows
 from monitor.core.economics import accounting, fits
 from monitor.core.events import Cost, attribution
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Alarm
     from monitor.core.events import Event
     from monitor.core.streams import State
+
+
+LOOKS_SECONDS = (60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 2700.0, 3600.0)  # after an event opened
+NOTEWORTHY_WEIGHT = 0.2
 
 
 def raised(state: State, counts: Counts, alarm: Alarm, lengths: tuple[float, ...]) -> Event:
@@ -35,15 +39,16 @@ def of_row(state: State, row: int, alarm: Alarm, lengths: tuple[float, ...]) -> 
     before, after = windows.around(state.sums[row : row + 1], alarm.change_point_at, lengths)
     cost = _cost(alarm, before, after)
     open_event = identity.event
-    if alarm.action == "close" and open_event is not None:
-        event = events.closed(open_event, alarm.raised_at, alarm.fact)
-    elif alarm.action == "update" and open_event is not None:
+    if alarm.action in ("close", "update") and open_event is not None:
         known = attribution.Attribution(open_event.facts, open_event.causes)
-        reached = (
-            before.vectors[0, windows.INTERVALS] > 0
-        )  # long after the change, what was before is forgotten
+        # long after the change, what was before is forgotten
+        reached = before.vectors[0, windows.INTERVALS] > 0
         why = _why(state, row, alarm, before, after) if reached else known
-        event = events.updated(open_event, alarm, cost, why)
+        if alarm.action == "close":
+            known_now = replace(open_event, causes=why.causes, facts=why.facts)
+            event = events.closed(known_now, alarm.raised_at, alarm.fact)
+        else:
+            event = events.updated(open_event, alarm, cost, why)
     else:
         why = _why(state, row, alarm, before, after)
         event = events.opened(identity.id, identity.key, alarm, cost, why)
@@ -51,6 +56,63 @@ def of_row(state: State, row: int, alarm: Alarm, lengths: tuple[float, ...]) -> 
     if alarm.action != "note":
         identity.event = event if event.status == "open" else None
     return event
+
+
+def revisited(state: State, counts: Counts, lengths: tuple[float, ...]) -> list[Event]:
+    """Look again at open events and return those of which something else is said now.
+
+    Requests tell their lengths when they end, so what changed around a fall is often known minutes after it.
+    What each look finds stays with the open event, also where it is too little to be told again.
+    """
+    found = []
+    for index in np.flatnonzero(state.watch["trouble"]["kind"][counts.rows]).tolist():
+        row, at = int(counts.rows[index]), float(counts.at[index])
+        event = state.identities[row].event
+        if event is None or event.scope == "fleet" or event.raised_at >= at:
+            continue
+        since, until = at - counts.seconds[index] - event.raised_at, at - event.raised_at
+        if any(since < look <= until for look in LOOKS_SECONDS):
+            fresh = _looked_again(state, row, event, at, lengths)
+            state.identities[row].event = fresh
+            if fresh.updates > event.updates:
+                found.append(fresh)
+    return found
+
+
+def _looked_again(state: State, row: int, event: Event, at: float, lengths: tuple[float, ...]) -> Event:
+    """Return an open event with what is known by now, as updated where its causes are clearly others."""
+    before, after = windows.around(state.sums[row : row + 1], event.change_point_at, lengths)
+    if not before.vectors[0, windows.INTERVALS] or not after.vectors[0, windows.INTERVALS]:
+        return event
+    standing, explained, unexplained = detectors.standing(state.watch, row)
+    alarm = detectors.Alarm(
+        index=0,
+        kind=event.kind,  # type: ignore[arg-type]
+        severity=event.severity,
+        action="update",
+        change_point_at=event.change_point_at,
+        change_point_low=event.change_point_low,
+        change_point_high=event.change_point_high,
+        raised_at=at,
+        positions=event.positions,
+        before=event.before,
+        after=standing if standing.drafts > 0 else event.after,
+        score=0.0,
+        detector=event.detector,
+        explained=explained,
+        unexplained=unexplained,
+    )
+    fresh = events.updated(event, alarm, _cost(alarm, before, after), _why(state, row, alarm, before, after))
+    return fresh if _tells_more(event, fresh) else replace(fresh, updates=event.updates)
+
+
+def _tells_more(before: Event, after: Event) -> bool:
+    """Return whether another cause comes first now, or one has become much likelier or less likely."""
+    weights = {each.cause: each.weight for each in before.causes}
+    moved = [abs(each.weight - weights.get(each.cause, 0.0)) for each in after.causes]
+    return before.causes[:1] != after.causes[:1] and (
+        before.causes[0].cause != after.causes[0].cause or max(moved) >= NOTEWORTHY_WEIGHT
+    )
 
 
 def _why(

@@ -18,7 +18,7 @@ from monitor.core.detectors.troubles import diagnosis
 from monitor.core.detectors.troubles.diagnosis import Case
 
 if TYPE_CHECKING:
-    from monitor.core.detectors.base import Action, Alarm, Floats, Kind, Severity, State
+    from monitor.core.detectors.base import Action, Alarm, Floats, Kind, Level, Severity, State
     from monitor.core.detectors.measures.evidence import Trials
     from monitor.core.detectors.sightings import Sightings
     from monitor.core.detectors.troubles.diagnosis import Diagnosis
@@ -204,18 +204,26 @@ def _adopt(case: Case) -> Alarm:
     return alarm
 
 
-def said(case: Case, action: Action) -> Alarm:
-    """Return the alarm that says how the open trouble stands."""
-    trouble, row = case.state["trouble"], case.row
-    kind = troubles.KINDS[int(trouble["kind"][row]) - 1]
+def standing(state: State, row: int) -> tuple[Level, float, float]:
+    """Return how an open trouble stands: the level since it began, what traffic explains of it, the rest."""
+    trouble = state["trouble"]
     detector = DETECTORS[int(trouble["detector"][row])]
-    explained, unexplained = float(case.state["traffic"]["explained"][row]), float(trouble["shift"][row, 0])
+    explained, unexplained = float(state["traffic"]["explained"][row]), float(trouble["shift"][row, 0])
     if (
         detector not in (level.NAME, trend.NAME)
         or explained * unexplained <= 0.0
         or abs(explained) < LEAST_EXPLAINED
     ):
         explained = 0.0
+    return diagnosis.measured(state, trouble["after"][row], row), explained, unexplained
+
+
+def said(case: Case, action: Action) -> Alarm:
+    """Return the alarm that says how the open trouble stands."""
+    trouble, row = case.state["trouble"], case.row
+    kind = troubles.KINDS[int(trouble["kind"][row]) - 1]
+    detector = DETECTORS[int(trouble["detector"][row])]
+    after, explained, unexplained = standing(case.state, row)
     mask, drafted = int(trouble["positions"][row]), int(min(case.trials.drafted[row], base.POSITIONS))
     return base.Alarm(
         index=row,
@@ -228,7 +236,7 @@ def said(case: Case, action: Action) -> Alarm:
         raised_at=float(case.trials.at[row]),
         positions=tuple(j for j in range(drafted) if mask >> j & 1),
         before=diagnosis.measured(case.state, case.state["baseline"]["local"][row], row),
-        after=diagnosis.measured(case.state, trouble["after"][row], row),
+        after=after,
         score=float(trouble["score"][row]),
         detector=detector,
         explained=explained,

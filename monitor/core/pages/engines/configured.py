@@ -18,17 +18,19 @@ PROPOSALS = (Counter.DRAFTS, Counter.DRAFT_TOKENS)
 def judged(reading: Reading) -> Reading:
     """Return the reading as off where nothing was ever drafted and nothing says that it should have been.
 
-    While too few tokens were generated to tell, it is undecided: what it counts of drafts is unknown.
+    While too few tokens were generated to tell, it is undecided. What it counts of drafts is unknown either
+    way: no draft is no silence of speculation that nobody configured.
     """
     tokens = reading.counters[Counter.GENERATION_TOKENS]
     if not tokens > 0 or not reading.speculating or not _never_drafted(reading):
         return reading
-    if tokens > NEVER_DRAFTED_TOKENS:
-        return replace(reading, evidence=Evidence.NONE, speculating=False)
     counters = list(reading.counters)
     for counter in (*PROPOSALS, Counter.ACCEPTED_TOKENS):
         counters[counter] = UNKNOWN
-    return replace(reading, evidence=Evidence.NONE, counters=tuple(counters), undecided=True)
+    off = tokens > NEVER_DRAFTED_TOKENS
+    return replace(
+        reading, evidence=Evidence.NONE, counters=tuple(counters), speculating=not off, undecided=not off
+    )
 
 
 def _never_drafted(reading: Reading) -> bool:
