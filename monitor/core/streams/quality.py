@@ -61,10 +61,10 @@ def violated(state: State, counts: Counts, resolution: npt.NDArray[np.float64]) 
 
 def attend(state: State, counts: Counts, broken: Booleans) -> list[Event]:
     """Return the events that impossible intervals open or close; `broken` [B, I] are identities."""
-    status = state.status[counts.rows]
     impossible = broken.any(1)
-    if not impossible.any() and not status["impossible"].any():
+    if not impossible.any() and not state.status["impossible"][counts.rows].any():
         return []
+    status = state.status[counts.rows]
     sane = ~impossible & (counts.values[:, Counter.DRAFTS] > 0)
     began = impossible & (status["impossible"] == 0)
     status["impossible_since"] = np.where(began, counts.at - counts.seconds, status["impossible_since"])

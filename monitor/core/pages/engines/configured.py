@@ -22,7 +22,7 @@ def judged(reading: Reading) -> Reading:
     way: no draft is no silence of speculation that nobody configured.
     """
     tokens = reading.counters[Counter.GENERATION_TOKENS]
-    if not tokens > 0 or not reading.speculating or not _never_drafted(reading):
+    if reading.accepted or not tokens > 0 or not reading.speculating or not _never_drafted(reading):
         return reading
     counters = list(reading.counters)
     for counter in (*PROPOSALS, Counter.ACCEPTED_TOKENS):
@@ -37,4 +37,4 @@ def _never_drafted(reading: Reading) -> bool:
     """Return whether the page counts proposals, none yet, and neither positions nor k show that it will."""
     proposals = [reading.counters[counter] for counter in PROPOSALS]
     counted = any(proposal == 0 for proposal in proposals) and not any(proposal > 0 for proposal in proposals)
-    return counted and not reading.accepted and not reading.num_speculative_tokens
+    return counted and not reading.num_speculative_tokens

@@ -184,7 +184,10 @@ class Log:
         before = self._totals or iterations.Totals(began=self._near)
         if self._totals is None:
             yield self._near - 1.0, self._of_iterations(before)
-        self._totals = iterations.add(before, f"[{line.strip()}]".encode(), self._near)
+        try:
+            self._totals = iterations.add(before, f"[{line.strip()}]".encode(), self._near)
+        except iterations.NotIterations:
+            return  # a line that was cut off
         told_at = self._near + self._totals.step_seconds + LEAST_SECONDS * self._totals.steps
         yield told_at if math.isnan(at) else at, self._of_iterations(self._totals)
 

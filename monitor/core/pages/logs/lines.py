@@ -22,6 +22,7 @@ SGLANG_STEPS = 40.0  # --decode-log-interval, by default
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _MEAN = re.compile(rf"[Mm]ean acceptance length\s*[:=]\s*{_NUMBER}")
+_RATE = re.compile(r"\d+(?:\.\d+)?")
 _ACCEPTED = re.compile(r"Accepted: (\d+) tokens")
 _DRAFTED = re.compile(r"Drafted: (\d+) tokens")
 _POSITIONS = re.compile(r"Per-position acceptance rate: \[?((?:\d+\.\d+(?:, )?)+)")
@@ -98,7 +99,7 @@ def _window(line: str) -> Said | None:
     if accepted is None or drafted is None:
         return None
     mean, listed = _MEAN.search(line), _POSITIONS.search(line)
-    rates = tuple(float(each) for each in listed[1].split(",") if each.strip()) if listed else ()
+    rates = _rates(listed[1]) if listed else ()
     counted, proposed = float(accepted[1]), float(drafted[1])
     drafts = drafts_of(counted, proposed, float(mean[1]), rates) if mean else UNKNOWN
     engine = "lmdeploy" if "lmdeploy" in line.lower() else "vllm"
@@ -110,6 +111,10 @@ def _window(line: str) -> Said | None:
         accepted=counted,
         positions=_counted(drafts, rates),
     )
+
+
+def _rates(listed: str) -> tuple[float, ...]:
+    return tuple(float(each) for each in _RATE.findall(listed))
 
 
 def _counted(drafts: float, rates: tuple[float, ...]) -> tuple[float, ...]:
@@ -156,7 +161,7 @@ def _request(line: str) -> Said | None:
         return None
     accepted, drafted = float(found[1]), float(found[2])
     mean, listed = _REQUEST_MEAN.search(line), _REQUEST_RATES.search(line)
-    rates = tuple(float(each) for each in listed[1].split(",") if each.strip()) if listed else ()
+    rates = _rates(listed[1]) if listed else ()
     drafts = drafts_of(accepted, drafted, float(mean[1]), rates) if mean else UNKNOWN
     return Said(
         "llama.cpp",
