@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from monitor.__main__ import main
 from monitor.core import pipeline, streams
 from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams import checkpoint, summaries
@@ -15,6 +16,7 @@ from tests import made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from monitor.core.events import Event
     from monitor.core.streams import State
@@ -155,3 +157,15 @@ def test_no_page_makes_the_arithmetic_complain(phases: Sequence[tuple[int, Seque
     """Whatever the positions claim, nothing divides by zero or takes a logarithm of less: warnings are errors here."""
     _, found, _ = judged(pages(*[(25, drafts, tuple(rates)) for drafts, rates in phases]))
     assert all(0.0 <= event.before.mal <= 5.0 for event in found if event.before.drafts > 0)
+
+
+def test_inspect_of_two_impossible_pages_says_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where one interval is all there is, it is unsupported with both numbers, not warming without a word."""
+    for number, scrape in enumerate(pages((2, 300, WRONG)), 1):
+        (tmp_path / f"{number}.prom").write_bytes(scrape.body or b"")
+    assert main(["inspect", str(tmp_path / "1.prom"), str(tmp_path / "2.prom")]) == 0
+    said = capsys.readouterr()
+    assert "unsupported: position 0 accepted 1140 tokens, expected at most the 300 drafts" in said.out
+    assert said.err == ""

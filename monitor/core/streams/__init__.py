@@ -80,7 +80,8 @@ STATUS = np.dtype(
 class Identity:
     """What a stream is: its names and regime, its marks (newest last) and the event that is open.
 
-    `doubt` is the open event that its counters contradict each other: it stands beside one of acceptance.
+    `doubt` is the open event that its counters contradict each other: it stands beside one of acceptance;
+    `contradiction` is what they last contradicted each other in, in words.
     `ended` says in a sentence that another stream took its place, empty while none did.
     """
 
@@ -95,6 +96,7 @@ class Identity:
     marks: list[Mark] = field(default_factory=list)
     event: Event | None = None
     doubt: Event | None = None
+    contradiction: str = ""
     ended: str = ""
     change_counts: dict[tuple[str, str], int] = field(default_factory=dict)
     last_change_at: float = math.nan
@@ -221,9 +223,7 @@ def reason(state: State, row: int, code: str) -> str:
         return identity.ended
     if code in ("stale", "unsupported") and failure is not None:
         return failure.detail
-    if code == "unsupported" and identity.doubt is not None:
-        return identity.doubt.facts[0]
-    return ""
+    return identity.contradiction if code == "unsupported" else ""
 
 
 def open_events(identity: Identity) -> list[Event]:
@@ -258,7 +258,9 @@ def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.ND
     codes[still] = STATES.index("silent")
     codes[~flowing & ~(undrafted <= idle_after) & (watched > 0)] = STATES.index("idle")
     codes[~status["speculating"]] = STATES.index("off")
-    codes[status["doubted"]] = STATES.index("unsupported")
+    # Where nothing else is known of a stream, one impossible interval is all that there is to say.
+    unproven = (status["impossible"] > 0) & np.isnan(status["baseline_mal"])
+    codes[status["doubted"] | unproven] = STATES.index("unsupported")
     codes[now - status["last_at"] > limits.stale_intervals * interval] = STATES.index("stale")
     codes[status["ended"]] = STATES.index("stale")
     for target in state.targets.values():

@@ -120,6 +120,7 @@ def _identity_to_json(identity: Identity) -> dict[str, object]:
         "marks": [dataclasses.astuple(mark) for mark in identity.marks],
         "event": event_to_json(identity.event) if identity.event else None,
         "doubt": event_to_json(identity.doubt) if identity.doubt else None,
+        "contradiction": identity.contradiction,
         "ended": identity.ended,
         "change_counts": [[*key, times] for key, times in identity.change_counts.items()],
         "last_change_at": identity.last_change_at,

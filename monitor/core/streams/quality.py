@@ -77,7 +77,9 @@ def attend(state: State, counts: Counts, broken: Booleans) -> list[Event]:
     over = closing | (sane & ~status["doubted"])
     status["impossible"] = np.where(over, 0, status["impossible"])
     state.status[counts.rows] = status
-    found = [_opened(state, counts, broken[index], index) for index in np.flatnonzero(opening).tolist()]
+    for index in np.flatnonzero(impossible).tolist():
+        state.identities[counts.rows[index]].contradiction = _said(counts, broken[index], index)
+    found = [_opened(state, counts, index) for index in np.flatnonzero(opening).tolist()]
     found += [
         event
         for index in np.flatnonzero(closing).tolist()
@@ -96,11 +98,16 @@ def withheld(counts: Counts, broken: Booleans) -> None:
         counts.evidence[impossible] = Evidence.NONE
 
 
-def _opened(state: State, counts: Counts, broken: Booleans, index: int) -> Event:
+def _said(counts: Counts, broken: Booleans, index: int) -> str:
+    """Return what the interval `index` contradicts, the first two identities of `broken` [I]."""
+    names = [name for name, bad in zip(identities.IDENTITIES, broken.tolist(), strict=True) if bad]
+    return f"{'; '.join(identities.said(counts, index, name) for name in names[:2])}: {NOT_JUDGED}"
+
+
+def _opened(state: State, counts: Counts, index: int) -> Event:
     row = int(counts.rows[index])
     identity = state.identities[row]
-    names = [name for name, bad in zip(identities.IDENTITIES, broken.tolist(), strict=True) if bad]
-    fact = f"{'; '.join(identities.said(counts, index, name) for name in names)}: {NOT_JUDGED}"
+    fact = identity.contradiction
     since = float(state.status["impossible_since"][row])
     why = attribution.Attribution((fact,), (attribution.Cause("data_quality", 1.0, fact),))
     span = (since, since, min(since + float(counts.seconds[index]), float(counts.at[index])))

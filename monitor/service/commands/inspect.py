@@ -73,7 +73,8 @@ def described(record: Record) -> str:
     if record["stream"] is None:
         return f"{record['target']}\n  state                    {record['state']}: {record['reason']}\n"
     lines = [name, f"  engine                   {record['engine']} {record['engine_version'] or ''}".rstrip()]
-    lines.append(f"  state                    {record['state']}")
+    why = f": {record['reason']}" if record["reason"] else ""
+    lines.append(f"  state                    {record['state']}{why}")
     for label, field, form in _LINES:
         value = record[field]
         lines.append(f"  {label:24} {'unknown' if value is None else form.format(value)}")
