@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.core import pipeline, streams
-from monitor.core.streams import summaries
+from monitor.core.streams import summaries, worth
 from monitor.core.streams.regimes import Declared
 from monitor.sources import files
 from tests import made
@@ -196,3 +196,14 @@ def test_one_of_four_servers_that_falls_has_the_only_event() -> None:
     assert {event.key.target for event in told.opened if event.key} == {"api-2"}
     assert told.stream("0", "api-2")["state"] in ("drifting", "collapsed")
     assert {told.stream("0", f"api-{each}")["state"] for each in (0, 1, 3)} == {"ok"}
+
+
+def test_a_net_loss_is_said_where_the_plain_step_time_is_told() -> None:
+    """N21: 45 ms a token without, 60 ms with speculation at 40 % accepted: it costs, three quarters as fast."""
+    plan = pipeline.Plan(told={"": worth.Told(plain_step_seconds=0.045)})
+    told = replayed("N21", plan)
+    (record,) = summaries.totals(plan, told.state)
+    verdict = record["payoff"]
+    assert isinstance(verdict, dict)
+    assert "speculation costs you" in str(verdict["sentence"])
+    assert "0.75×" in str(verdict["sentence"])
