@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor.core import events
+from monitor.core.counts import estimates, windows
 from monitor.core.economics import advice, fits
 from monitor.core.economics.advice import StepModel
 from monitor.core.pages import engines
@@ -33,6 +34,12 @@ NO_SCHEDULE = (
 )
 NO_COST = "what a draft token costs is not known: "
 EXTRAPOLATED = "positions beyond the deepest one drafted are taken to be accepted as that one is"
+
+
+def over_life(plan: Plan, state: State) -> list[Record]:
+    """Return the advice for each stream by everything that was counted of it."""
+    made = estimates.from_sums(windows.total(state.sums))
+    return [of_row(plan, state, made, row) for row in range(len(state.identities))]
 
 
 def of_row(plan: Plan, state: State, made: Estimates, row: int) -> Record:

@@ -34,13 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the advice for each stream; FOUND where another k is advised."""
-    from monitor.core.counts import estimates, windows
     from monitor.core.streams import advising
     from monitor.service.commands import looking
 
     plan, state = looking.stepped(looking.pages(arguments), _told(arguments.plain_step_seconds))
-    made = estimates.from_sums(windows.total(state.sums))
-    records = [advising.of_row(plan, state, made, row) for row in range(len(state.identities))]
+    records = advising.over_life(plan, state)
     if not records:
         raise commands.Unusable(looking.why_no_stream(state))
     for record in records:
