@@ -84,7 +84,7 @@ def _shapes(vocabulary_size: int) -> dict[str, tuple[int, ...]]:
 
 @contextlib.contextmanager
 def serving(model: Path, rates: Sequence[float], port: int) -> Iterator[str]:
-    """Start the server with these marginal acceptance rates, yield its URL, and stop it by its process id."""
+    """Start the server with these marginal acceptance rates (none: without speculation), yield its URL, and stop it by its process id."""
     told = ",".join(str(rate) for rate in rates)
     command = [sys.executable, "-m", "tests.real_engine", str(port), str(model), told]
     log = model.with_suffix(f".{port}.log")
@@ -128,15 +128,16 @@ def _serve(port: int, model: str, rates: Sequence[float]) -> None:
     parameters.cpuparams.n_threads = 1
     parameters.endpoint_metrics = parameters.endpoint_props = True
     parameters.warmup = parameters.fit_params = False
-    speculative = parameters.speculative
-    speculative.types = [x.common_speculative_type.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
-    speculative.draft.mparams.path = model
-    speculative.draft.n_max = len(rates)
-    speculative.synth_rates = list(rates)
+    if rates:
+        speculative = parameters.speculative
+        speculative.types = [x.common_speculative_type.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
+        speculative.draft.mparams.path = model
+        speculative.draft.n_max = len(rates)
+        speculative.synth_rates = list(rates)
     server = x.Server(parameters)
     sys.stdin.read()
     del server
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]), sys.argv[2], [float(rate) for rate in sys.argv[3].split(",")])
+    _serve(int(sys.argv[1]), sys.argv[2], [float(rate) for rate in sys.argv[3].split(",") if rate])

@@ -48,7 +48,6 @@ THIRD_PARTY = frozenset(
         "prometheus_client",
         "pydantic",
         "pydantic_settings",
-        "scipy",
         "yaml",
         "zstandard",
     }
@@ -120,7 +119,7 @@ ROOMS: dict[str, frozenset[str]] = {
         (
             "service.commands",
             (
-                ".pages .pages.exposition .pages.engines .detectors .events .streams .pipeline "
+                ".pages .pages.exposition .pages.engines .detectors .economics .events .streams .pipeline "
                 "settings sources sources.discovery store web notify service.demo service"
             ),
         ),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import socket
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from monitor import notify
 from monitor.core import detectors, pipeline, streams
-from monitor.core.economics import costs
+from monitor.core.economics import costs, side_by_side
 from monitor.core.streams import regimes
 from monitor.core.streams.worth import Told
 from monitor.sources import targets
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from monitor.settings.discovery import HttpDiscovery, KubernetesDiscovery
     from monitor.settings.notify import ReceiverSettings
     from monitor.settings.section import TlsSettings
-    from monitor.settings.sections import Economics
+    from monitor.settings.sections import Economics, ModelEconomics
     from monitor.sources.discovery import Found, Provider
     from monitor.sources.prometheus import GridReader, Wanted
 
@@ -47,13 +50,28 @@ def plan(settings: Settings, found: Sequence[Found] = ()) -> pipeline.Plan:
         ),
         declared={each.name: _found_declared(each) for each in found}
         | {target.label: _declared(target) for target in settings.targets},
-        told={"": _told(settings.economics)},
+        told=_told(settings.economics),
     )
 
 
-def _told(given: Economics) -> Told:
-    prices = costs.Prices(given.gpus_per_replica, _or_unknown(given.gpu_hour_cost))
-    return Told(plain_step_seconds=_or_unknown(given.plain_step_seconds), prices=prices)
+def _told(given: Economics) -> dict[str, Told]:
+    """Return what is told of each model, and under "" of all others. Raises MissingError for a wrong file."""
+    told = {"": _told_of(given, given)}
+    told |= {each.model: _told_of(each, given) for each in given.models}
+    for file in given.calibrations:
+        try:
+            name, steps = side_by_side.plain_steps(json.loads(Path(file).read_text(encoding="utf-8")))
+        except (OSError, ValueError, RecursionError, AttributeError) as error:
+            raise MissingError(f"economics.calibrations: {file}: {error}") from error
+        told[name] = replace(told.get(name, told[""]), calibrated=steps)
+    return told
+
+
+def _told_of(own: ModelEconomics | Economics, common: Economics) -> Told:
+    gpus = own.gpus_per_replica or common.gpus_per_replica
+    cost = common.gpu_hour_cost if own.gpu_hour_cost is None else own.gpu_hour_cost
+    plain = common.plain_step_seconds if own.plain_step_seconds is None else own.plain_step_seconds
+    return Told(_or_unknown(plain), prices=costs.Prices(gpus, _or_unknown(cost)))
 
 
 def _or_unknown(number: float | None) -> float:

@@ -159,8 +159,17 @@ class Detection(Section):
     )
 
 
+class ModelEconomics(Section):
+    """What one model's steps and GPUs cost, where it is not what holds for all."""
+
+    model: str = Field(min_length=1, description="Served name of the model.")
+    gpus_per_replica: WholeNumber | None = Field(None, ge=1, description="As economics.gpus_per_replica.")
+    gpu_hour_cost: Number | None = Field(None, ge=0, description="As economics.gpu_hour_cost.")
+    plain_step_seconds: Number | None = Field(None, gt=0, description="As economics.plain_step_seconds.")
+
+
 class Economics(Section):
-    """What a step and a GPU cost, for the price of an event."""
+    """What a step and a GPU cost: for the verdict whether speculation pays, and for the price of an event."""
 
     gpus_per_replica: WholeNumber = Field(1, ge=1, description="GPUs that one replica occupies.")
     gpu_hour_cost: Number | None = Field(
@@ -168,6 +177,12 @@ class Economics(Section):
     )
     plain_step_seconds: Number | None = Field(
         None, gt=0, description="Seconds of one engine step without speculation, as you measured it."
+    )
+    models: ListOf[ModelEconomics] = Field(
+        (), description="Models for which other numbers hold, each a mapping with the key model."
+    )
+    calibrations: ListOf[ReadableFile] = Field(
+        (), description="Files that `specmon calibrate --json` wrote: plain step times per concurrency."
     )
 
 
