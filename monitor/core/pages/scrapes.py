@@ -12,22 +12,20 @@ if TYPE_CHECKING:
 
     from monitor.core.pages.engines.base import Reading
 
-FailureReason = (
-    RefusalReason
-    | Literal[
-        "timeout",
-        "connection",
-        "dns",
-        "tls",
-        "unauthorised",
-        "http_status",
-        "redirect",
-        "encoding",
-        "unrecognised",
-        "unsupported",
-        "bad_counters",
-    ]
-)
+FailureReason = Literal[
+    RefusalReason,
+    "timeout",
+    "connection",
+    "dns",
+    "tls",
+    "unauthorised",
+    "http_status",
+    "redirect",
+    "encoding",
+    "unrecognised",
+    "unsupported",
+    "bad_counters",
+]
 
 
 @dataclass(frozen=True, slots=True)
