@@ -230,7 +230,7 @@ def test_a_log_without_speculation_says_what_was_read(
 
 def test_a_restart_in_the_log_is_a_restart() -> None:
     """What follows the line that an engine prints at its start counts from zero again and names model and k."""
-    log = logs.Log(near=1_796_000_000.0)
+    log = logs.EngineLog(near=1_796_000_000.0)
     window = log_of(told("draftmodel")[:1])
     start = (
         "INFO 11-29 12:00:00 [core.py:58] Initializing a V1 LLM engine (v0.32.0) with config: model='m', "

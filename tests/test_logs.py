@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 from aiohttp.http_exceptions import BadHttpMessage
 
-from monitor.service import logs
+from monitor.service import own_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def written() -> Iterator[Callable[..., str]]:
 
     def write(form: Form, message: str, *secrets: str, **values: object) -> str:
         stream = io.StringIO()
-        logs.start("info", form, secrets=secrets, stream=stream)
+        own_log.start("info", form, secrets=secrets, stream=stream)
         _log.debug("never seen")
         _log.warning(message, extra=values)
         return stream.getvalue()
@@ -80,7 +80,7 @@ def test_secrets_are_masked(written: Callable[..., str], form: Form) -> None:
 def test_an_exception_is_one_line(form: Form) -> None:
     """A traceback is a field of its message."""
     stream = io.StringIO()
-    logs.start("info", form, secrets=["hunter2"], stream=stream)
+    own_log.start("info", form, secrets=["hunter2"], stream=stream)
     values: dict[str, int] = {}
     try:
         values["hunter2"]
@@ -101,7 +101,7 @@ def test_requests_that_are_no_http_leave_no_line() -> None:
     root, stream = logging.getLogger(), io.StringIO()
     handlers, level = list(root.handlers), root.level
     try:
-        logs.start("info", stream=stream)
+        own_log.start("info", stream=stream)
         for error in (BadHttpMessage("junk"), RuntimeError("ours")):
             logging.getLogger("aiohttp.server").error("Error handling request", exc_info=error)
     finally:

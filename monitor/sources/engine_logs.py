@@ -44,7 +44,7 @@ def scrapes(stream: io.BufferedReader, name: str, near: float) -> Iterator[Scrap
 
     Raises Unreadable where no line tells of speculation.
     """
-    log = logs.Log(near)
+    log = logs.EngineLog(near)
     lines, first = 0, ""
     try:
         while line := stream.readline(LONGEST_LINE_BYTES):

@@ -23,7 +23,7 @@ ORIGINS: dict[Origin, str] = {
 }
 """Where a plain step time may come from, best first, in words."""
 
-Outcome = Literal["pays", "even", "costs", "unknown"]
+PayoffOutcome = Literal["pays", "even", "costs", "unknown"]
 
 EVEN = 0.05
 """Within five percent of plain decoding nobody would switch: it is about even."""
@@ -48,7 +48,7 @@ class Plain:
 class Payoff:
     """The verdict: how many times as fast as plain decoding, in [low, high] with 95 %; NaN where unknown."""
 
-    outcome: Outcome
+    outcome: PayoffOutcome
     speedup: float
     low: float
     high: float
@@ -97,7 +97,7 @@ def _missing(observed: Observed, plain: Plain | None) -> str:
     return ""
 
 
-def _outcome(speedup: float, low: float, high: float) -> Outcome:
+def _outcome(speedup: float, low: float, high: float) -> PayoffOutcome:
     """Return what is shown: a side of 1 by the whole interval, or an interval around even."""
     if low > 1.0 and speedup > 1.0 + EVEN:
         return "pays"

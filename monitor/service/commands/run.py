@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from monitor import settings
-from monitor.service import commands, logs
+from monitor.service import commands, own_log
 from monitor.settings import flags
 
 if TYPE_CHECKING:
@@ -64,5 +64,5 @@ def read(arguments: argparse.Namespace) -> Settings:
         effective = flags.read(arguments)
     except (settings.UnreadableFile, settings.Invalid) as error:
         raise commands.Unusable(str(error)) from error
-    logs.start(effective.log.level, effective.log.format)
+    own_log.start(effective.log.level, effective.log.format)
     return effective

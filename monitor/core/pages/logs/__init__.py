@@ -16,7 +16,7 @@ from monitor.core.pages.logs import clocks, lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from monitor.core.pages.logs.lines import Said
+    from monitor.core.pages.logs.lines import SaidLine
 
 WINDOW_SECONDS = 10.0  # from one line to the next where no clock tells
 LEAST_SECONDS = 0.001  # lines of one second keep their order
@@ -42,10 +42,10 @@ class _Tally:
     started_at: float = UNKNOWN
     last_at: float = UNKNOWN
     flow_at: float = UNKNOWN
-    lives: dict[str, Said] = field(default_factory=dict)
+    lives: dict[str, SaidLine] = field(default_factory=dict)
 
 
-class Log:
+class EngineLog:
     """The lines of one log, oldest first; `near` (unix seconds) is about when it was written.
 
     `read` is how many lines told something of speculation.
@@ -57,7 +57,7 @@ class Log:
         self._replica = "0"
         self._model_name = ""
         self._num_speculative_tokens = 0
-        self._held: tuple[float, Said] | None = None
+        self._held: tuple[float, SaidLine] | None = None
         self._totals: iterations.Totals | None = None
         self._told = False
         self.read = 0
@@ -85,7 +85,7 @@ class Log:
             self._held = None
             yield from self._add(found, at)
 
-    def _start(self, found: Said, at: float) -> Iterator[tuple[float, Reading]]:
+    def _start(self, found: SaidLine, at: float) -> Iterator[tuple[float, Reading]]:
         """Begin anew at zero: what follows is of another process, which names its model and k."""
         self._model_name = found.name or self._model_name
         self._num_speculative_tokens = found.num_speculative_tokens or self._num_speculative_tokens
@@ -96,7 +96,7 @@ class Log:
             self._tallies[replica] = fresh
             yield self._told_at(fresh, at)
 
-    def _flow(self, found: Said, at: float) -> Iterator[tuple[float, Reading]]:
+    def _flow(self, found: SaidLine, at: float) -> Iterator[tuple[float, Reading]]:
         """Take the tokens generated since the last such line; a line of speculation follows it, or none."""
         self._replica = found.replica
         tally = self._tallies.get(found.replica)
@@ -107,7 +107,7 @@ class Log:
         tally.generated = _sum(tally.generated, found.tokens_per_second * seconds)
         yield self._told_at(tally, at)
 
-    def _counted(self, found: Said, at: float) -> Iterator[tuple[float, Reading]]:
+    def _counted(self, found: SaidLine, at: float) -> Iterator[tuple[float, Reading]]:
         if found.kind == "request" and math.isnan(found.drafts):
             yield from self.rest()
             self._held = (at, found)  # the sums in the next lines say how many drafts these were
@@ -118,7 +118,7 @@ class Log:
             self._held = None
         yield from self._add(found, at)
 
-    def _add(self, found: Said, at: float) -> Iterator[tuple[float, Reading]]:
+    def _add(self, found: SaidLine, at: float) -> Iterator[tuple[float, Reading]]:
         replica = found.replica or self._replica
         tally = self._tallies.get(replica)
         if tally is None:
@@ -144,7 +144,7 @@ class Log:
             tally.running = found.running
         yield self._told_at(tally, at)
 
-    def _before(self, at: float, found: Said) -> float:
+    def _before(self, at: float, found: SaidLine) -> float:
         """Return when the first window began: a request takes no time that the log tells."""
         begun = self._near if math.isnan(at) else at
         return begun - (WINDOW_SECONDS if found.kind == "window" else 1.0)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from monitor.core.pages.engines.base import UNKNOWN
 
-Kind = Literal["window", "request", "lifetime", "flow", "start", "record"]
+LineKind = Literal["window", "request", "lifetime", "flow", "start", "record"]
 
 MEAN_ERROR, RATE_ERROR = 0.005, 0.0005  # of two and three printed digits
 SGLANG_STEPS = 40.0  # --decode-log-interval, by default
@@ -46,7 +46,7 @@ _TOKENS = re.compile(r"(?:num_spec_tokens|speculative_num_steps)=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SaidLine:
     """What one line says; NaN and () where it does not.
 
     `kind`: a window or a request adds to what was counted before, a lifetime (of the proposer `name`)
@@ -55,7 +55,7 @@ class Said:
     """
 
     engine: str
-    kind: Kind
+    kind: LineKind
     replica: str = ""
     name: str = ""
     drafts: float = UNKNOWN
@@ -67,7 +67,7 @@ class Said:
     num_speculative_tokens: int = 0
 
 
-def said(line: str) -> Said | None:
+def said(line: str) -> SaidLine | None:
     """Return what a line says of speculation, None where it says nothing of it."""
     for reader in (_window, _flow, _sglang, _request, _lifetime, _start, _record):
         found = reader(line)
@@ -92,7 +92,7 @@ def drafts_of(accepted: float, drafted: float, mean: float, rates: tuple[float, 
     return round(min(max(best, low), high)) if math.isfinite(high) else round(max(best, low))
 
 
-def _window(line: str) -> Said | None:
+def _window(line: str) -> SaidLine | None:
     if "SpecDecoding metrics" not in line and "acceptance rate:" not in line:
         return None
     accepted, drafted = _ACCEPTED.search(line), _DRAFTED.search(line)
@@ -103,7 +103,7 @@ def _window(line: str) -> Said | None:
     counted, proposed = float(accepted[1]), float(drafted[1])
     drafts = drafts_of(counted, proposed, float(mean[1]), rates) if mean else UNKNOWN
     engine = "lmdeploy" if "lmdeploy" in line.lower() else "vllm"
-    return Said(
+    return SaidLine(
         engine,
         "window",
         drafts=drafts,
@@ -122,13 +122,13 @@ def _counted(drafts: float, rates: tuple[float, ...]) -> tuple[float, ...]:
     return () if math.isnan(drafts) else tuple(float(round(drafts * rate)) for rate in rates)
 
 
-def _flow(line: str) -> Said | None:
+def _flow(line: str) -> SaidLine | None:
     found = _FLOW.search(line)
     if found is None:
         return None
     named = _ENGINE.search(line)
     engine = "lmdeploy" if "lmdeploy" in line.lower() or "DP:" in line else "vllm"
-    return Said(
+    return SaidLine(
         engine,
         "flow",
         replica=str(int(named[1])) if named else "0",
@@ -137,14 +137,14 @@ def _flow(line: str) -> Said | None:
     )
 
 
-def _sglang(line: str) -> Said | None:
+def _sglang(line: str) -> SaidLine | None:
     mean = _SGLANG.search(line)
     if mean is None or _OTHER_TP.search(line):
         return None  # every tensor-parallel rank prints the same
     running, flow, rank = _RUNNING.search(line), _SGLANG_FLOW.search(line), _RANK.search(line)
     batch = max(float(running[1]) if running else 1.0, 1.0)
     drafts = SGLANG_STEPS * batch
-    return Said(
+    return SaidLine(
         "sglang",
         "window",
         replica=rank[1] if rank else "0",
@@ -155,7 +155,7 @@ def _sglang(line: str) -> Said | None:
     )
 
 
-def _request(line: str) -> Said | None:
+def _request(line: str) -> SaidLine | None:
     found = _REQUEST.search(line)
     if found is None:
         return None
@@ -163,7 +163,7 @@ def _request(line: str) -> Said | None:
     mean, listed = _REQUEST_MEAN.search(line), _REQUEST_RATES.search(line)
     rates = _rates(listed[1]) if listed else ()
     drafts = drafts_of(accepted, drafted, float(mean[1]), rates) if mean else UNKNOWN
-    return Said(
+    return SaidLine(
         "llama.cpp",
         "request",
         replica="0",
@@ -174,17 +174,17 @@ def _request(line: str) -> Said | None:
     )
 
 
-def _lifetime(line: str) -> Said | None:
+def _lifetime(line: str) -> SaidLine | None:
     found = _LIFETIME.search(line)
     if found is None:
         return None
     drafts, drafted, accepted = (float(found[group]) for group in (2, 3, 4))
-    return Said(
+    return SaidLine(
         "llama.cpp", "lifetime", "0", found[1], drafts=drafts, draft_tokens=drafted, accepted=accepted
     )
 
 
-def _start(line: str) -> Said | None:
+def _start(line: str) -> SaidLine | None:
     if _VLLM_START.search(line):
         engine = "vllm"
     elif _SGLANG_START.search(line):
@@ -192,7 +192,7 @@ def _start(line: str) -> Said | None:
     else:
         return None
     name, tokens = _NAME.search(line), _TOKENS.search(line)
-    return Said(
+    return SaidLine(
         engine,
         "start",
         name=name[1] if name and name[1] != "None" else "",
@@ -200,9 +200,9 @@ def _start(line: str) -> Said | None:
     )
 
 
-def _record(line: str) -> Said | None:
+def _record(line: str) -> SaidLine | None:
     """Return that a line is a record of TensorRT-LLM's iterations, as its iteration log has one a line."""
     text = line.strip()
     if text.startswith("{") and '"iter"' in text and '"specDecodingStats"' in text:
-        return Said("trtllm", "record", replica="0")
+        return SaidLine("trtllm", "record", replica="0")
     return None
