@@ -161,7 +161,7 @@ async def test_a_selector_that_is_none(api: Cluster, namespace: str) -> None:
 async def test_a_pod_without_the_port(api: Cluster, namespace: str, caplog: pytest.LogCaptureFixture) -> None:
     """A pod that lacks the named port is no target, and the log says so once."""
     start(api, namespace, "vllm-0", "10.0.0.1")
-    with caplog.at_level(logging.WARNING, "monitor.discovery"):
+    with caplog.at_level(logging.WARNING, "monitor.sources.discovery"):
         async with listening.to(provider(api, namespace, port="metrics")) as listener:
             assert await listener.next() == ()
     assert caplog.messages == [
