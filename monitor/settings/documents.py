@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 
 
-class NotYaml(Exception):  # noqa: N818 - read aloud: `except documents.Malformed`
+class NotYaml(Exception):  # noqa: N818 - read aloud: `except documents.NotYaml`
     """A text that is not YAML; the message says where."""
 
 
