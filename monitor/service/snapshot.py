@@ -149,20 +149,13 @@ class Snapshot:
     def _streams(self) -> list[view.StreamView]:
         facts = self._facts
         with facts.lock:
-            over = [
-                summaries.over_window(facts.plan, facts.state, window, self.now)
-                for window in range(len(facts.plan.windows))
-            ]
-            return [
-                _stream(facts, row, [records[row] for records in over])
-                for row in range(len(facts.state.identities))
-            ]
+            records = summaries.over_shortest(facts.plan, facts.state, self.now, ENOUGH_DRAFTS)
+            return [_stream(facts, row, record) for row, record in enumerate(records)]
 
 
-def _stream(facts: SnapshotParts, row: int, records: Sequence[summaries.Record]) -> view.StreamView:
-    """Return the view of one stream: over the shortest window that holds enough drafts to say something."""
+def _stream(facts: SnapshotParts, row: int, record: summaries.Record) -> view.StreamView:
+    """Return the view of one stream with its estimate."""
     identity, status = facts.state.identities[row], facts.state.status[row]
-    record = next((each for each in records if _drafts(each) >= ENOUGH_DRAFTS), records[-1])
     held = next(iter(streams.open_events(identity)), None)
     open_event = events.as_json(held) if held else None
     since = facts.state_since[row] if row < len(facts.state_since) else math.nan
@@ -197,11 +190,6 @@ def _baseline_conditional(status: np.void) -> tuple[float | None, ...]:
     return tuple(
         values[: max((index + 1 for index, value in enumerate(values) if value is not None), default=0)]
     )
-
-
-def _drafts(record: summaries.Record) -> float:
-    drafts = record["drafts"]
-    return float(drafts) if isinstance(drafts, int | float) else 0.0
 
 
 def _target(facts: SnapshotParts, name: str) -> view.TargetView:

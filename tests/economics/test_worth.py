@@ -13,7 +13,7 @@ from monitor.core.counts import estimates, windows
 from monitor.core.economics import payoff
 from monitor.core.pages.engines.base import NUM_COUNTERS, Counter, Evidence, Reading
 from monitor.core.pages.scrapes import Scrape
-from monitor.core.streams import State, checkpoint, worth
+from monitor.core.streams import State, checkpoint, summaries, worth
 from monitor.core.streams.worth import Told
 
 PLAIN, DRAFTED = 0.012, 0.016
@@ -151,3 +151,23 @@ def test_undrafted_streams_have_no_speedup() -> None:
     made = estimates.from_sums(windows.total(state.sums))
     plain = worth.plain_steps({}, state, np.array([0]), made.batch_size)
     assert np.isnan(worth.speedups(replace(plain), made)).all()
+
+
+def test_a_page_shows_the_shortest_window_with_enough_drafts() -> None:
+    """One record a stream: that of the first window with so many drafts, of the longest where none has."""
+    plan = pipeline.Plan()
+    state, one, idle = pipeline.begin(plan), Engine("one"), Engine("idle")
+    for n in range(1, 40):
+        pages = [one.scrape(15.0 * n)] + ([idle.scrape(15.0 * n)] if n < 20 else [])
+        pipeline.step(plan, state, pages)
+    now = 15.0 * 39
+    for least in (0.0, 1.0, 40_000.0, 1e9):
+        over = [summaries.over_window(plan, state, window, now) for window in range(3)]
+        chosen = [
+            next(
+                (records[row] for records in over if float(str(records[row]["drafts"])) >= least),
+                over[-1][row],
+            )
+            for row in range(2)
+        ]
+        assert summaries.over_shortest(plan, state, now, least) == chosen

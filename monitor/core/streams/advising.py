@@ -15,7 +15,7 @@ import numpy as np
 
 from monitor.core import events
 from monitor.core.counts import estimates, windows
-from monitor.core.economics import advice, fits
+from monitor.core.economics import advice, fits, payoff
 from monitor.core.economics.advice import StepModel
 from monitor.core.pages import engines
 from monitor.core.streams import worth
@@ -23,6 +23,7 @@ from monitor.core.streams import worth
 if TYPE_CHECKING:
     from monitor.core.counts.estimates import Estimates
     from monitor.core.economics.advice import Advice
+    from monitor.core.economics.payoff import Plain
     from monitor.core.streams import State
     from monitor.core.streams.plans import Plan
 
@@ -57,8 +58,8 @@ def of_row(plan: Plan, state: State, made: Estimates, row: int) -> Record:
         return record | _without(f"no advice: {why}", notes)
     model, scaled = _model(plan, state, made, row)
     if model is None:
-        payoff = worth.verdict(_plain(plan, state, made), made, row)
-        notes.append(NO_COST + payoff.reason)
+        found_out = payoff.of(worth.observed(made, row), _plain(plan, state, made, row))
+        notes.append(NO_COST + found_out.reason)
         told = _without(_gains(conditional, tokens), notes)
         return record | told | {"gains": _gain_list(conditional)}
     batch_size = float(made.batch_size[row])
@@ -78,8 +79,9 @@ def _measured(made: Estimates, row: int) -> list[float]:
     return values
 
 
-def _plain(plan: Plan, state: State, made: Estimates) -> worth.PlainSteps:
-    return worth.plain_steps(plan.told, state, np.arange(len(state.identities)), made.batch_size)
+def _plain(plan: Plan, state: State, made: Estimates, row: int) -> Plain | None:
+    one = np.array([row])
+    return worth.plain_steps(plan.told, state, one, made.batch_size[one]).at(0)
 
 
 def _model(plan: Plan, state: State, made: Estimates, row: int) -> tuple[StepModel | None, bool]:
@@ -90,7 +92,7 @@ def _model(plan: Plan, state: State, made: Estimates, row: int) -> tuple[StepMod
     fitted = _fitted(state, batch_size, row)
     if fitted is not None:
         return fitted, True
-    plain = _plain(plan, state, made).at(row)
+    plain = _plain(plan, state, made, row)
     drafted = float(made.draft_tokens[row] / made.drafts[row]) if made.drafts[row] > 0 else 0.0
     if plain is None or not drafted > 0.0:
         return None, False

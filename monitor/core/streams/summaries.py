@@ -39,14 +39,31 @@ NUMBERS = (
 
 def over_window(plan: Plan, state: State, window: int, now: float) -> list[Record]:
     """Return an estimate record of every stream over one of the plan's windows that ends at `now`."""
+    return _over(plan, state, (window,), now, 0.0)
+
+
+def over_shortest(plan: Plan, state: State, now: float, least_drafts: float) -> list[Record]:
+    """Return an estimate record of every stream over the shortest window with so many drafts, else the last.
+
+    Windows end at `now`.
+    """
+    return _over(plan, state, range(len(plan.windows)), now, least_drafts)
+
+
+def _over(plan: Plan, state: State, choices: Sequence[int], now: float, least_drafts: float) -> list[Record]:
+    """Return a record of every stream over the first of the windows with enough drafts, else the last."""
     at = np.full(len(state.identities), now)
-    sums = windows.over(state.sums, window, plan.windows[window], at)
     codes = streams.states(state, at, plan.limits)
-    made = estimates.from_sums(sums)
-    plain = _plain_steps(plan, state, made)
+    made = [
+        estimates.from_sums(windows.over(state.sums, window, plan.windows[window], at)) for window in choices
+    ]
+    plain = [_plain_steps(plan, state, each) for each in made]
+    enough = np.array([np.nan_to_num(each.drafts) >= least_drafts for each in made])
+    enough[-1] = True
     return [
-        {"type": "estimate", "at": events.number(now)} | _estimate(state, made, codes, row, plain)
-        for row in range(len(state.identities))
+        {"type": "estimate", "at": events.number(now)}
+        | _estimate(state, made[first], codes, row, plain[first])
+        for row, first in enumerate(enough.argmax(0).tolist())
     ]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor.core.economics import costs, fits, payoff
-from monitor.core.economics.payoff import Plain
+from monitor.core.economics.payoff import Observed, Plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,9 +127,9 @@ def speedups(plain: PlainSteps, made: Estimates) -> Floats:
     return np.where(drafted & np.isfinite(ratio), ratio, np.nan)
 
 
-def verdict(plain: PlainSteps, made: Estimates, row: int) -> Payoff:
-    """Return whether the speculation of one of the streams of `made` pays."""
-    observed = payoff.Observed(
+def observed(made: Estimates, row: int) -> Observed:
+    """Return what a verdict on one of the streams of `made` rests on, its plain step time aside."""
+    return Observed(
         drafts=float(made.drafts[row]),
         mal=float(made.mal[row]),
         mal_low=float(made.mal_low[row]),
@@ -137,4 +137,8 @@ def verdict(plain: PlainSteps, made: Estimates, row: int) -> Payoff:
         tokens_per_step=float(made.tokens_per_step[row]),
         step_seconds=float(made.step_seconds[row]),
     )
-    return payoff.of(observed, plain.at(row))
+
+
+def verdict(plain: PlainSteps, made: Estimates, row: int) -> Payoff:
+    """Return whether the speculation of one of the streams of `made` pays."""
+    return payoff.of(observed(made, row), plain.at(row))

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from monitor.core.economics.side_by_side import CompletionRun, SideBySide
+    import aiohttp
+
+    from monitor.core.economics.side_by_side import CompletionRun, Side, SideBySide
     from monitor.sources.completions import CompletionServer
 
 PROMPTS = (
@@ -113,7 +115,7 @@ async def _measure(
 
     from monitor.sources import completions
 
-    servers = {
+    servers: dict[Side, CompletionServer] = {
         "with": completions.CompletionServer(
             arguments.speculative, arguments.model, bearer_token_file=arguments.bearer_token_file
         ),
@@ -127,7 +129,7 @@ async def _measure(
             for level in levels:
                 for number in range(arguments.rounds):
                     chosen = [(number * level + n) % len(prompts) for n in range(level)]
-                    order = ("with", "without") if number % 2 == 0 else ("without", "with")
+                    order: tuple[Side, ...] = ("with", "without") if number % 2 == 0 else ("without", "with")
                     for side in order:
                         where = (side, level, number)
                         runs += await _round(session, servers[side], where, chosen, prompts, arguments)
@@ -137,9 +139,9 @@ async def _measure(
 
 
 async def _round(
-    session: object,
+    session: aiohttp.ClientSession,
     server: CompletionServer,
-    where: tuple[str, int, int],
+    where: tuple[Side, int, int],
     chosen: Sequence[int],
     prompts: Sequence[str],
     arguments: argparse.Namespace,
@@ -149,7 +151,7 @@ async def _round(
 
     asked = [
         completions.ask(
-            session,  # type: ignore[arg-type]
+            session,
             server,
             prompts[prompt],
             max_tokens=arguments.max_tokens,
@@ -160,7 +162,7 @@ async def _round(
     ]
     answers = await asyncio.gather(*asked)
     return [
-        CompletionRun(*where, n, each.first, each.total, each.tokens, each.text)  # type: ignore[arg-type]
+        CompletionRun(*where, n, each.first, each.total, each.tokens, each.text)
         for n, each in enumerate(answers)
     ]
 
