@@ -60,7 +60,7 @@ TESTS = {
         "tests/test_deltas.py",
         "tests/test_deltas_gauge.py",
     ),
-    "monitor.core.counts.estimates": ("tests/test_estimates.py",),
+    "monitor.core.counts.estimates": ("tests/test_intervals.py", "tests/test_estimates.py"),
     "monitor.core.counts.restarts": ("tests/test_restarts.py",),
     "monitor.core.events": ("tests/test_events.py",),
     "monitor.core.detectors.floor": ("tests/heart/test_floor.py",),

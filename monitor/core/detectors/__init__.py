@@ -70,12 +70,26 @@ DTYPE = np.dtype(
 )
 
 CHUNK = 512
+"""Rows that are worked on together: what one core's cache holds; only the speed depends on it."""
+
 WARM_SECONDS = 1800.0
+"""Seconds of baseline before level and shape alarm: several requests' lives, so that their mix was seen."""
+
 WARM_BUCKETS = 40
+"""Buckets of baseline before they alarm, and before a stream is called ok: half an hour where 8 s make one
+bucket, ten minutes of 15 s scrapes."""
+
 STARTED_BUCKETS = 3
+"""Buckets before anything is learnt: the first ones are what the baseline begins with."""
+
 CALM = 0.5
+"""Share of a limit from which on a bucket teaches nothing: what may be a change must not become the usual."""
+
 CALM_PLUNGE = 0.1
+"""The same of `plunge`, whose sum is 0 while nothing is wrong."""
+
 LEAST_INFORMATION = 2.0
+"""Information (trials times p(1 - p)) below which a bucket has no score: about ten trials."""
 
 
 def allocate(plan: DetectionPlan, n: int) -> State:

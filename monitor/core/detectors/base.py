@@ -27,13 +27,24 @@ POSITIONS = 8
 """Positions that are watched: the first seven one by one, all later ones together as the eighth."""
 
 TRIALS, SUCCESSES, DRAFTS, ACCEPTED = slice(0, POSITIONS), slice(POSITIONS, 2 * POSITIONS), 16, 17
+"""Columns of the sums: slices of trials and successes by position, then drafts, accepted tokens."""
+
 NUM_SUMS = 18
 """Columns of every array of sums: trials and successes of the eight positions, drafts, accepted tokens."""
 
 MONTH_SECONDS = 30 * 86400.0
+"""Seconds of the month in which false alarms are counted: thirty days."""
+
 SCRAPE_SECONDS = 15.0
+"""Seconds of the interval that false alarms are reckoned for: Prometheus's usual one; shorter ones are
+gathered into buckets, longer ones make fewer chances."""
+
 FAR_DOWN = -1.2
+"""Logits of fall from which on fewer buckets convince: no request mix in the simulations goes there."""
+
 LARGEST_SHARE = 0.65
+"""Share of a limit that one bucket may be worth: under 1, so that one torn page alarms nobody, two buckets
+do."""
 
 Kind = Literal[
     "collapse",
@@ -87,6 +98,7 @@ class Level:
 
 
 UNKNOWN_LEVEL = Level(math.nan, math.nan, math.nan, (), 0.0)
+"""The level of what was never seen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,20 @@ if TYPE_CHECKING:
     from monitor.core.detectors import Findings
 
 CALM = 0.5
+"""Share of the limit above which a score is an excursion: high enough to be rare, low enough to be seen."""
+
 APART_SECONDS = 900.0  # two peaks closer than this are one excursion
 PRIOR_EXCURSIONS = 5.0
+"""Excursions that the design's own tail is worth: a day or two of a busy stream outweighs it."""
+
 LEAST_HOURS = 6.0
+"""Quiet hours below which nothing is said."""
+
 LEAST_STEEPNESS = 0.5
+"""The flattest tail (in 1 ÷ limits) that is searched for: flatter ones promise alarms all day."""
+
 BISECTIONS = 50
+"""Halvings in the search for the tail: as many as a double has digits."""
 
 _DTYPE = np.dtype([("seconds", "f8"), ("peak", "f8"), ("high_at", "f8"), ("count", "f8"), ("excess", "f8")])
 

@@ -31,13 +31,31 @@ if TYPE_CHECKING:
 NAME = "floor"
 
 DISPERSION = 3.0
+"""Variance of accepted tokens over that of a Poisson count: they come in runs and by requests. Runs on real
+engines have 2 to 4."""
+
 LIMIT_NATS = 7.0
+"""Nats at which a draft is dead: one chance in a thousand per independent stretch at the floor itself."""
+
 MEMORY_DRAFTS = 4000.0
+"""Drafts (e-folding) that are looked at: enough for any floor, few enough to forget a healthy day within
+minutes."""
+
 ALIVE_MEMORY_DRAFTS = 64.0
+"""Drafts (e-folding) after which low ones make a dead draft begin anew to prove that it is alive."""
+
 ZERO_DRAFTS = 40.0
+"""First drafts of which none accepted is dead: a draft accepted at 0.3 does it once in a million times."""
+
 CLEARLY_ABOVE = 2.0
+"""Times the floor's tokens a draft that a draft must have to be alive: between the two it stays what it
+was."""
+
 STRIKES = 2.0
+"""Intervals below the floor in a row where the baseline is healthy: one torn page is none."""
+
 _EPS = 1e-9
+"""Keeps logarithms from zero; decides nothing."""
 
 DTYPE = np.dtype(
     [

@@ -39,37 +39,91 @@ if TYPE_CHECKING:
 NAME = "level"
 
 MEMORIES = np.array([1.0, 3.0, 10.0, 40.0, 160.0, 640.0])
+"""Buckets over which the running means go: the last one, then each some three times as long, up to three
+hours."""
+
 PRIOR_WEIGHTS = np.array([0.30, 0.20, 0.12, 0.12, 0.10, 0.05])
+"""Weights of these before the stream's own were learnt: what ridge regression gives on simulated traffic."""
+
 PRIOR_BUCKETS = 80.0
+"""Buckets that they are worth: twenty minutes at 15 s."""
+
 LEARNING_BUCKETS = 6000.0
+"""Buckets (e-folding) over which the weights are learnt: a day at 15 s."""
+
 SOLVE_EVERY = 60
+"""Buckets from one solution to the next: weights change over hours, solving takes as long as a step."""
+
 SPREAD_BUCKETS = 60.0
+"""Buckets that the prior of the surprise's variance is worth."""
+
 SPREAD_MEMORY = 2000.0
+"""Buckets over which it is learnt: a third of a day."""
+
 WINSOR = 12.0
+"""Times the variance that one surprise counts for in learning it: beyond 3.5 errors it is no noise."""
+
 FOLLOWED_ERRORS = 4.0
+"""Errors of surprise up to which the running means follow: one torn page does not drag them along."""
+
 GENERATIONS = 6
+"""Candidates come in generations, each kept twice as long as the one before; SLOTS of each."""
+
 SLOTS = 8
+"""Candidates of a generation: begins are known to an eighth of their age."""
+
 CANDIDATES = GENERATIONS * SLOTS
 LONGEST_AGE = 1023
+"""Buckets that an age is counted to: twice as long as any candidate lives."""
+
 DEAD_BAND = 0.04
+"""Logits that a step may have and still be wander: once the day is known. Four times as much at first."""
+
 SETTLING_SECONDS = 5 * 3600.0
+"""Seconds (e-folding) in which the band narrows: a daily swing's steepest hours."""
+
 EXTRA_NATS = -2.0
+"""Nats on top of the plan's: negative, for band and cut pay for the search over begins and sizes
+(measured)."""
+
 EXCURSIONS_PRIOR = 15.0
+"""Excursions that a tail as it should be is worth: about a day of them."""
+
 STEEPEST_TAIL = 1.6
+"""Times that the limit may grow for heavy tails: beyond it drops would not be found within hours."""
+
 CALM = 0.5
+"""Share of the limit above which a bucket teaches nothing of the wander."""
+
 SILENT_SECONDS = 1800.0
+"""Seconds without traffic after which the level may be another: means begin anew."""
+
 RESUMING_BUCKETS = 8.0
+"""Buckets after such a silence before anything is judged again: two minutes at 15 s."""
+
 LOCAL_BUCKETS = 160.0
+"""Buckets over which the local level is a mean: forty minutes at 15 s."""
+
 SPAN_NATS = 2.0
+"""Nats by which a begin may be less likely than the likeliest and still be one: about 95 %."""
 
 _GAINS = 1.0 - np.exp(-1.0 / MEMORIES)
+"""How far each mean moves towards a new bucket; the first is the bucket itself."""
+
 _GAINS[0] = 1.0
 _FEATURES = len(MEMORIES)
 _AGES = np.unique(np.rint(np.geomspace(1, 600, 40)).astype(np.int64) - 1)
+"""Ages (buckets) at which what a step leaves is tabled, and the place in that table of each age."""
+
 _GRID_OF_AGE = np.minimum(np.searchsorted(_AGES, np.arange(LONGEST_AGE + 1)), len(_AGES) - 1)
+"""The place in `_AGES` of every age."""
+
 _RESPONSE = 1.0 - (1.0 - _GAINS[None, :]) ** _AGES[:, None]
+"""How much of a step each mean has taken in, by age."""
+
 _CANDIDATE = np.arange(CANDIDATES)
 _CYCLE = 1 << GENERATIONS
+"""Buckets after which the same slots are used again, over `SLOTS`."""
 
 
 def _slots() -> base.Ints:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Alarm, Floats, State
 
 VERDICT_BUCKETS = 20.0
+"""Buckets of a new regime before it is compared with the last: five minutes at 15 s, some lives of
+requests."""
 
 DTYPE = np.dtype(
     [

@@ -43,21 +43,57 @@ if TYPE_CHECKING:
 NAME = "plunge"
 
 SIZE = 2.2
+"""Logits of the fall that is looked for: 3.4 → 1.4. A collapse to 1.1 is 3 and more; half as much is no
+plunge."""
+
 DEAD_BAND = 0.30
+"""Logits that the level may be down before anything counts: a daily swing."""
+
 DOUBT_ERRORS = 1.5
+"""Standard errors of the baseline that are added to it."""
+
 EXTRA_NATS = 0.5
+"""Nats on top of the plan's: what was measured to bring false alarms to what is asked."""
+
 SHARE, LEAST_SHARE, LARGEST_SHARE = 0.008, 0.10, 0.5
+"""Share of the limit that an interval may be worth: SHARE times the square of its requests, between
+LEAST_SHARE and LARGEST_SHARE. At one request at a time a dozen intervals are needed, from eight on two."""
+
 OTHER_SHARE = 0.26
+"""The least share where the interval before had no drafts: it is of other requests, which is news."""
+
 USUAL_DEPTH = 4.6
+"""Errors of an interval that a collapse is deep: shares go with the square of depth over this."""
+
 DEPTHS = 0.35, 1.4
+"""The least and the most that such a quotient may be."""
+
 LARGEST_LOSS = -0.5
+"""Share of the limit that one good interval may take away: a moment of luck does not end a fall."""
+
 EXCURSION, EXCURSIONS_PRIOR, EXCESS_PRIOR = 0.2, 12.0, 0.12
+"""Share of the limit above which a peak is an excursion; how many the prior is worth, and its mean height
+above."""
+
 LARGEST_EXCESS, FARTHEST = 1.0, 2.0
+"""Limits above `EXCURSION` that one peak counts for, and times that the limit may grow."""
+
 LEAST_HISTORY = 6 * 3600.0
+"""Seconds that a stream's age counts as at least: two excursions in ten minutes are not hundreds a month."""
+
 STRONG, STRENGTH_GAIN = 0.15, 0.4
+"""Share of a fall's likeness at which it has begun, and how fast (gain an interval) the likeness is
+followed."""
+
 LEAST_SECONDS = 20.0
+"""Seconds of baseline before anything is told: two intervals."""
+
 LEAST_BUCKETS = 3
+"""Buckets of baseline before anything is told."""
+
 LEAST_DRAFTS = 500.0
+"""Drafts of baseline before anything is told: some requests. Also what a stream must have had to be
+healthy."""
 
 DTYPE = np.dtype(
     [

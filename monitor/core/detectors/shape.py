@@ -37,23 +37,58 @@ if TYPE_CHECKING:
 NAME = "shape"
 
 CONTRASTS = base.POSITIONS - 1
+"""Contrasts: one before each position but the first."""
+
 SIZES = np.array([0.25, 0.7, 2.0])
+"""Logits of the moves that are looked for: a move between two of them is found nearly as soon."""
+
 DEAD_BAND = 0.08
+"""Logits that a contrast may be off before anything counts: what prompts of another kind do."""
+
 SETTLING, SETTLING_SECONDS = 2.0, 3 * 3600.0
+"""How many times wider the band is at first, and the seconds (e-folding) in which it narrows."""
+
 DOUBT_ERRORS = 3.0
+"""Standard errors of the baseline's own contrast that are added to the band."""
+
 MIXED_ERRORS = 0.5
+"""Errors of the level that a rise must be beyond: unequal requests look like one where they are few."""
+
 EXTRA_NATS = np.array([1.5, 5.5])
+"""Nats on top of the plan's, of falls and of rises: measured, for false alarms of all seven together."""
+
 EXCURSIONS_PRIOR = 12.0
+"""Excursions that a tail as it should be is worth: a stream's own takes over within a day."""
+
 STEEPEST_TAIL = 2.5
+"""Times that the limit may grow for heavy tails: beyond it late positions would not be found at all."""
+
 SHARE, LEAST_SHARE, LARGEST_SHARE = 0.012, 0.05, 0.6
+"""Share of the limit that a bucket may be worth: SHARE over the level's variance, which tells the requests,
+between LEAST_SHARE and LARGEST_SHARE."""
+
 TAILS, FEW = 0.35, 0.035
+"""How much larger the variance is where requests are few (TAILS), and the level's variance from which on
+(FEW)."""
+
 LARGEST_LOSS = -0.3
+"""Share of the limit that one bucket may take away."""
+
 CORRELATION_PRIOR = 30.0
+"""Buckets that a correlation of 0.2 is worth before the stream's own was learnt."""
+
 CORRELATION_MEMORY = 3000.0
+"""Buckets (e-folding) over which the correlation is learnt: half a day at 15 s."""
+
 LARGEST_CORRELATION = 0.85
+"""The largest correlation that is believed: it enlarges the variance twelve times."""
+
 WINSOR_ERRORS = 4.0
+"""Errors that a score counts for at most in learning the correlation."""
 
 _BANK = (CONTRASTS, 2, len(SIZES))
+"""The shape of the sums: contrasts, fall and rise, sizes."""
+
 DTYPE = np.dtype(
     [
         ("sums", "f4", _BANK),

@@ -39,28 +39,72 @@ if TYPE_CHECKING:
 NAME = "trend"
 
 BLOCK_SECONDS = 290.0
+"""Seconds of a block at least: five minutes, less what scrapes are late."""
+
 START_BLOCKS = 6
+"""Blocks before anything is told: the shortest window twice."""
+
 WINDOWS = np.array([900.0, 2700.0, 9000.0])
+"""Seconds (e-folding) of the means: a drop too small for its first minutes, a slide of an hour, one of
+many."""
+
 WANDER_PRIOR = 0.07**2
+"""Variance (logits²) of how far an hour strays from the rhythm, before it was learnt: the simulations'
+drift."""
+
 WANDER_LEAST = 0.035**2
+"""The least that is believed of it: half as far."""
+
 WANDER_BLOCKS = 144.0
+"""Blocks that the prior is worth: half a day."""
+
 WANDER_MEMORY = 1440.0
+"""Blocks over which it is learnt: five days."""
+
 DAY_BLOCKS, FIRST_DAY_SD = 288.0, 0.35
+"""Blocks of the first day, and the logits (standard deviation) by which a first day may leave its begin."""
+
 LEFT_OUT, LEARNT_BLOCKS = 0.24, 864.0
+"""Share of the variance that calm hours leave out, and the blocks (three days) in which it is made up for."""
+
 SPREAD_PRIOR = 120.0
+"""Variance of a block over that of counting, before it was learnt: few long requests."""
+
 SPREAD_BLOCKS = 6.0
+"""Blocks that this prior is worth."""
+
 SPREAD_MEMORY = 600.0
+"""Blocks over which the spread is learnt: two days."""
+
 WINSOR = 10.0
+"""Times the spread that one difference of neighbours counts for in learning it."""
+
 LEAST_SHARE_VARIANCE = 0.002
+"""Variance (logits²) added to a block's in weighting it: many drafts are still one five minutes."""
+
 NOISE_SHARE = 1.3
+"""Times that the variance of few requests counts: its estimate is short where they span blocks."""
+
 LARGEST_NOISE = 0.09**2
+"""Variance (logits²) of few requests beyond which a window tells nothing."""
+
 LARGEST_SCORE = 1.5
+"""Logits that one block may be off by: far falls are others' affair."""
+
 LEVEL_VARIANCE = 0.05**2
+"""Variance (logits²) of a new usual level that an improvement brought."""
+
 EXTRA_NATS = -7.25
+"""Nats on top of the plan's: negative, for three windows that overlap look rarely anew (measured)."""
+
 CALM = 0.6
+"""Share of the limit above which an hour teaches nothing of the wander."""
 
 _SHRINK = 1.0 / (1.0 + WINDOWS / rhythm.WANDER_SECONDS)
+"""How much of the wander's variance is left in the mean over each window."""
+
 _AUTOCORRELATION = 2.0 * rhythm.WANDER_SECONDS / rhythm.BLOCK_SECONDS
+"""Blocks that tell the same of the wander as one would if it did not last."""
 
 DTYPE = np.dtype(
     [

@@ -33,9 +33,17 @@ LEAST_REPLICAS = decisions.LEAST_REPLICAS
 PERIOD_SECONDS = turns.PERIOD_SECONDS
 SKIPPED = turns.NOBODY
 LEAST_DRAFTS = 16.0
+"""Drafts that a replica needs in a turn to be compared: a few steps of one request."""
+
 PLUNGING = 0.3
+"""Share of `plunge`'s limit from which on a replica counts as plunging, too."""
+
 TAILING = 0.3
+"""Share of `shape`'s limit from which on a replica counts as one whose late positions fall, too."""
+
 MERGED = 1.5
+"""Turns that news may cover and still count as one look."""
+
 _LATER = np.iinfo(np.int64).max
 
 STREAM_DTYPE = np.dtype([*turns.STREAM_FIELDS, *decisions.STREAM_FIELDS, ("odd", odd.DTYPE)])

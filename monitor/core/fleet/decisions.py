@@ -26,14 +26,29 @@ if TYPE_CHECKING:
     from monitor.core.fleet import shared
 
 LEAST_REPLICAS = 3
+"""Replicas that make a fleet: of two there is no telling who is odd."""
+
 EXPLAINED = 0.5
+"""Share of the replicas that must do the same for one's alarm to be held back."""
+
 FEW = 0.25
+"""Share of the replicas below which nobody else does it any more."""
+
 SUPPORTED = 0.6
+"""Share of `odd`'s limit from which on the comparison supports that a fall is a replica's own."""
+
 UNEXPLAINED_TURNS = 40.0
+"""Turns for which a fall of late positions must be one replica's alone to be told late: ten minutes at 15
+s."""
+
 HELD_KINDS = ("drop", "decay", "collapse")
 AT_ONCE = (plunge.NAME, floor.NAME)
 MANY, LEAST_HELD = 0.3, 2
+"""Share of the replicas, and how many at least, whose alarms are held back before the group is told of."""
+
 NOTHING, LEVEL, HELD, TAILS = 0.0, 1.0, 2.0, 3.0
+"""What was said of a group: nothing, that its level fell, what was held back of many, that late positions
+fell."""
 
 STREAM_FIELDS = [
     ("rate", "f8", base.POSITIONS),

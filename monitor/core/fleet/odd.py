@@ -40,35 +40,93 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Floats, Indices, State
 
 SIZES = np.array([0.13, 0.25, 0.5, 1.0])
+"""Logits of the falls that are looked for: each twice the last, so that one between two is found nearly as
+soon."""
+
 MEMORIES = np.array([1.0, 4.0, 20.0])
+"""Periods over which the running means go: one, a minute, five minutes; requests last no longer."""
+
 PRIOR_WEIGHTS = np.array([0.40, 0.24, 0.03])
+"""Weights of these before the group's own were learnt: regression on simulated fleets."""
+
 PRIOR_PERIODS = 500.0
+"""Replica-periods that they are worth: a quarter of an hour of eight replicas."""
+
 LEARNING_PERIODS = 20000.0
+"""Replica-periods (e-folding) over which the weights are learnt."""
+
 SOLVE_EVERY = 60
+"""Periods from one solution to the next."""
+
 EXTRA_NATS = 0.45
+"""Nats on top of the plan's (measured: 0.3 false alarms a month for one asked)."""
+
 LEAST_LIMIT = 3.0
+"""Nats that no limit is below, however rarely a sum looks anew."""
+
 WORTH = (0.02, 1.0)
+"""The least and most that a period is worth to a sum, for how many looks it has in a month."""
+
 LARGEST_LOSS = -0.3
+"""Share of the limit that one period may take away."""
+
 SPREAD_PERIODS = 60.0
+"""Periods that the prior of the surprise's variance is worth."""
+
 SPREAD_MEMORY = 3000.0
+"""Periods over which it is learnt: half a day."""
+
 LEAST_SPREAD = 0.05
+"""The least variance that is believed."""
+
 OFFSET_PERIODS = 1920.0
+"""Periods over which the offset of a replica is a mean: eight hours."""
+
 WARM_PERIODS = 120.0
+"""Periods before a replica is judged: half an hour."""
+
 DOUBT_PERIODS = 60.0
+"""Periods that the prior of the offset is worth, which is in doubt by so much."""
+
 EXCURSION, OVER = 4.0, 1.0
+"""Nats above which a peak is an excursion, and below which it is over."""
+
 EXCURSIONS_PRIOR = 20.0
+"""Excursions that a tail as it should be is worth."""
+
 EXCURSIONS_MEMORY = 500.0
+"""Excursions (e-folding) that are remembered."""
+
 LARGEST_EXCESS = 12.0
+"""Nats above `EXCURSION` that one peak counts for."""
+
 TAIL_GAIN, STEEPEST_TAIL = 2.0, 2.5
+"""How much the limit grows for a tail beyond 1, and the heaviest tail that is believed: long requests leave
+replicas apart for as long, and the sums' peaks are not independent."""
+
 WINSOR = 4.0
+"""Errors that one surprise counts for at most in learning, and up to which means follow."""
+
 CALM = 0.55
+"""Share of the limit above which a period teaches nothing."""
+
 SILENT_SECONDS = 600.0
+"""Seconds without news after which means and sums begin anew."""
+
 SIZE_PRIOR = 4.0
+"""Prior (in the units of the power) that draws the estimated size to 0: the largest of four sums is an
+optimist."""
 
 _GAINS = 1.0 - np.exp(-1.0 / MEMORIES)
+"""How far each mean moves towards a new period; the first is the period itself."""
+
 _GAINS[0] = 1.0
 _OLDEST = 127
+"""The oldest age (periods) at which what a step leaves is tabled; later it is the same."""
+
 _RESPONSE = 1.0 - (1.0 - _GAINS[None, :]) ** np.arange(_OLDEST + 1)[:, None]
+"""How much of a step each mean has taken in, by age."""
+
 _FEATURES = len(MEMORIES)
 
 DTYPE = np.dtype(

@@ -18,16 +18,38 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Floats, Indices, State
 
 OPEN_KEPT = 0.975
+"""Share of the mean since a trouble opened that a turn leaves: the last forty turns, ten minutes."""
+
 BACK = 0.35
+"""Share of the fall that the mean may still show for the trouble to be over."""
+
 LEAST_PERIODS = 8.0
+"""Turns that a trouble lasts at least: two minutes."""
+
 RISE_SCORE, RISE_SHARE = 0.75, 0.5
+"""Share of the limit, and of the size of the fall, that a step back needs to end the trouble."""
+
 WARM_PERIODS = 60.0
+"""Turns before the common level is judged: a quarter of an hour."""
+
 WARM_SECONDS = 1800.0
+"""Seconds before it is judged."""
+
 FLOOR = 0.001
+"""Variance (logits²) of the common level that no number of replicas averages out: they share traffic."""
+
 WINSOR = 2.0
+"""Errors that one replica may pull the common part by: two, so that one far off is seen as itself."""
+
 LEAST_OTHERS = 3
+"""Healthy replicas that are enough to leave those with a trouble out."""
+
 FAR, GROWN = 2.0, 1.3
+"""Times the likely size from which on a trouble is as large as the level, and that its mean must exceed to
+grow."""
+
 GROWING_PERIODS = 120.0
+"""Turns in which a sinking mean is growth; later it may be the time of day."""
 
 DTYPE = np.dtype(
     [

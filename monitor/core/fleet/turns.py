@@ -19,9 +19,16 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Floats, Indices, Ints, State
 
 PERIOD_SECONDS = 15.0
+"""Seconds of the shortest turn: the usual scrape interval."""
+
 LONGEST_SECONDS = 300.0
+"""Seconds of the longest turn: replicas scraped less often than every five minutes are not compared."""
+
 LATENESS = 1.0
+"""Seconds that a scrape interval may be longer than a turn and still be one."""
+
 SET_BACK_SECONDS = 600.0
+"""Seconds before its turn from which on news mean that the clock was set back."""
 
 STREAM_FIELDS = [
     ("group", "i8"),
@@ -34,6 +41,7 @@ STREAM_FIELDS = [
 ]
 GROUP_FIELDS = [("turn", "i8"), ("over", "i8"), ("waiting", "i8"), ("seconds", "f8"), ("ends_at", "f8")]
 NOBODY, NEVER = -1, -2
+"""No group, and a turn that never was."""
 
 
 def allocate(streams: State, groups: State) -> None:

@@ -26,13 +26,25 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Floats, State
 
 BUCKET_SECONDS = 8.0
+"""Seconds that a bucket spans at least: shorter ones would hold the same requests, and say nothing new."""
+
 BUCKET_DRAFTS = 64.0
+"""Drafts that a bucket has at least: about one request's."""
+
 STALE_SECONDS = 3600.0
+"""Seconds after which an unfinished bucket is thrown away: what it holds is of another traffic."""
+
 WHOLE_LENGTH = 0.1
+"""Draft tokens by which a mean length may differ from a whole number and still be a constant length."""
+
 FULLY_DRAFTED = 0.9
+"""Share of drafts that must reach a position, of mixed lengths, for it to be judged."""
 
 LUMP_MEMORY = 16.0
+"""Lumps (e-folding) over which the usual size of a lump is learnt."""
+
 LARGEST_LUMP = 4.0
+"""Times the usual size that one lump counts for in learning it: one giant is no habit."""
 
 DTYPE = np.dtype([("sums", "f8", base.NUM_SUMS), ("began_at", "f8"), ("usual_lump", "f8")])
 _INDEX = np.arange(base.POSITIONS)

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Floats, State
 
 EXCURSION = 2.0
+"""Nats above which a peak is an excursion: chance reaches them once in seven times, so there are enough to
+learn from."""
+
 MEMORY = 300.0
+"""Excursions that are remembered (e-folding): a day or two."""
+
 LARGEST_EXCESS = 12.0
+"""Nats above `EXCURSION` that one peak counts for: one accident does not set the limit."""
 
 
 def allocate(state: State, prior: float) -> None:

@@ -20,15 +20,36 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Floats, State
 
 PRIOR_SPREAD = 40.0
+"""Variance over that of counting before anything was learnt: requests of 0.5 logits' spread, 60 drafts
+each."""
+
 PRIOR_BUCKETS = 5.0
+"""Buckets that the prior is worth: few, for the first minutes of a stream tell more than it."""
+
 MEMORY_BUCKETS = 3000.0
+"""Buckets that are remembered: half a day at 15 s."""
+
 WINSOR = 10.0
+"""Times the spread that one bucket's square counts for in learning it: beyond three errors it is no noise."""
+
 LEAST_SPREAD = 1.0
+"""Variance over that of counting that is never undercut: counting is the least."""
+
 CENTER_BUCKETS = 50.0
+"""Buckets over which where contrasts stand is learnt, at first; later as slowly as the spread."""
+
 CENTERED = np.array([0.0] + [1.0] * (base.POSITIONS - 1))
+"""Which scores have a center: the seven contrasts. The level's is the baseline's own affair."""
+
 LEVEL_FLOOR = 0.004
+"""Variance (logits²) of the level that no amount of traffic averages out: 0.06 logits, what the mix of
+content does from minute to minute where drafts are many."""
+
 FLOORS = np.array([LEVEL_FLOOR] + [3e-4] * (base.POSITIONS - 1))
+"""The same of the level and of each contrast, where the mix cancels: 0.017 logits."""
+
 _EPS = 1e-9
+"""Keeps quotients finite; decides nothing."""
 
 DTYPE = np.dtype(
     [("spread", "f4", base.POSITIONS), ("seen", "f4", base.POSITIONS), ("center", "f4", base.POSITIONS)]

@@ -18,16 +18,37 @@ if TYPE_CHECKING:
     from monitor.core.detectors.measures.evidence import Trials
 
 MEMORY_SECONDS = 30 * 3600.0
+"""Seconds with traffic (e-folding) that the baseline is a mean of: a day and a quarter, so that each hour
+of the day has its say."""
+
 LOCAL_SECONDS = 3600.0
+"""Seconds (e-folding) of where the level stood lately, which events are compared with."""
+
 QUARANTINE_SECONDS = 600.0
+"""Seconds that counts wait before they join the baseline: longer than any far fall stays unseen."""
+
 LEAST_QUARANTINE_SECONDS = 20.0
+"""The same of a stream of a few minutes, which has no other baseline."""
+
 QUARANTINE_SHARE = 0.3
+"""Share of a stream's age that counts wait, between the two."""
+
 LONGEST_QUARANTINE_SECONDS = 4500.0
+"""Seconds after which counts join though the stream is never calm: an hour and a quarter is no moment."""
+
 START_DRAFTS = 500.0
+"""Drafts that join at once, for a stream that knows nothing: a few requests."""
+
 KNOWN_TRIALS = 300.0
+"""Trials of a position before it is judged: its rate is then known to 0.03."""
+
 GROWN_SECONDS = 3600.0
+"""Seconds after which the positions that a larger k brought are judged: a few minutes are a few requests."""
+
 SAME_LENGTH = 0.7  # of the positions that were ever drafted, where drafts only end early now and then
 LOWEST, HIGHEST = 0.004, 0.996
+"""Rates that a baseline may have: at 0 and 1 odds have no logarithm. LOWEST and HIGHEST are 5.5 logits from
+even."""
 
 DTYPE = np.dtype(
     [

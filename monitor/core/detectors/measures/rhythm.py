@@ -18,15 +18,31 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Floats, State
 
 DAY = 86400.0
+"""Seconds of a day."""
+
 PRIOR_SD = np.array([0.5, 0.25, 0.25, 0.06, 0.06])
+"""Logits (standard deviations) that mean, first and second harmonic may have before a day was seen: twice
+the largest swings in the simulations."""
+
 DAILY_SD = np.array([0.03, 0.02, 0.02, 0.01, 0.01])
+"""Logits that each may change by from one day to the next."""
+
 TERMS = len(PRIOR_SD)
 UNKNOWN_SHARE = 0.5
+"""Share of the day's variance that counts as not known: the rest the noise of blocks has already."""
+
 BLOCK_SECONDS = 300.0
+"""Seconds of the blocks that the day is learnt from."""
+
 WANDER_SECONDS = 7200.0
+"""Seconds (e-folding) for which the level strays from the rhythm: what DETECTION's traffic is made with,
+and public reports' load tests look like."""
+
 WEEKEND_SECONDS = 2 * DAY
+"""Seconds for which what the week adds stays: a weekend."""
 
 _DAILY = np.diag(DAILY_SD**2)
+"""`DAILY_SD` as a covariance."""
 
 DTYPE = np.dtype([("theta", "f4", TERMS), ("covariance", "f4", (TERMS, TERMS)), ("week", week.DTYPE)])
 

@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Floats
 
 LEAST_RATE = 0.01
+"""Rates are kept this far from 0 and 1 in logits: at most 4.6 of them."""
+
 LEAST_INFORMATION = 3.0
+"""Information that both sides of a contrast must have: some fifteen trials each."""
+
 _EPS = 1e-9
+"""Keeps quotients finite; decides nothing."""
+
 _P = base.POSITIONS
 
 

@@ -34,26 +34,54 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Floats, State
 
 FIGURES = 3
+"""How many figures of the traffic are watched: prompt length, batch, cache hits."""
+
 PRIOR_SD = np.array([0.3, 0.3, 0.8])
+"""Logits that acceptance may move by (standard deviations) for a prompt or a batch e times as long, and
+from no cache hit to all, before it was seen."""
+
 DAILY_SD = np.array([0.02, 0.02, 0.05])
+"""Logits by which each of these may change from day to day."""
+
 # what a fall of acceptance moves by itself may not be learnt from a trouble
 ELSEWHERE = np.array([1.0, 0.0, 1.0])
 ERRORS = 1.0
+"""Standard errors that are taken off before anything is explained: in doubt it is not."""
+
 REACH, NEVER = 2.0, 3.0
+"""Times its usual size up to which a deviation explains in proportion (REACH), and from which on nothing
+(NEVER)."""
+
 MOST = 0.5
+"""Logits that traffic explains at most: no collapse is explained away."""
+
 LEAST_SQUARE = 0.05**2
+"""Square of the size that any figure deviates by: 5 % of prompt length is no news."""
+
 ENOUGH = np.array([60.0, 100.0, 30_000.0])
+"""Finished requests, engine steps and cache queries (tokens) over which a figure is a mean."""
+
 LEAST = 0.25 * ENOUGH
+"""Of these, how many a figure needs to be told at all."""
+
 PASSING_SECONDS = 3 * 3600.0
+"""Seconds that a trouble may last and still be something that passed by itself."""
+
 MEMORY_SECONDS = 7 * 86400.0
+"""Seconds over which the usual size of deviations is remembered: a week."""
+
 LOCAL_SECONDS = 3600.0
+"""Seconds (e-folding) over which what traffic usually explains is averaged, as the local level is."""
+
 LONGEST_SECONDS = 300.0
+"""Seconds that one bucket counts for at most: a bucket after a silence is no half hour of traffic."""
 
 _PARTS = [Counter.PROMPT_TOKENS, Counter.DECODE_OUTPUTS, Counter.CACHE_HITS]
 _WHOLES = [Counter.FINISHED_REQUESTS, Counter.ENGINE_STEPS, Counter.CACHE_QUERIES]
 _COLUMNS = np.array([*_PARTS, *_WHOLES])
 _SHARE = np.array([False, False, True])
 _DAILY = np.diag(DAILY_SD**2)
+"""`DAILY_SD` as a covariance."""
 
 DTYPE = np.dtype(
     [

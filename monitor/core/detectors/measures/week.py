@@ -17,15 +17,31 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Floats, Ints, State
 
 DAY = 86400.0
+"""Seconds of a day."""
+
 SLOTS = 28
+"""Parts of the week: four a day; finer ones would see too little each."""
+
 SLOT_SECONDS = 7 * DAY / SLOTS
+"""Seconds of a slot: six hours."""
+
 WEEKEND = slice(7, 17)  # unix time began on a Thursday: from Friday 18:00 to Monday 06:00
 WEEKEND_SD, WEEKDAY_SD, WEEKLY_SD = 0.1, 0.04, 0.03
+"""Logits (standard deviations) that a slot may differ by: of the weekend, of working days, and from week to
+week."""
+
 WANDER_SHARE = 0.5
+"""Share of the wander's variance that is left in the mean of a slot: six hours are three of its memories."""
+
 LEAST_BLOCKS = 24.0
+"""Blocks of five minutes that a slot needs to teach anything: two of its six hours."""
 
 _BOTH = np.array([0, 1])
+"""The slot that a time is in the second half of, and the next."""
+
 _PRIOR = np.full(SLOTS, WEEKDAY_SD**2)
+"""Variances of the slots before anything was learnt."""
+
 _PRIOR[WEEKEND] = WEEKEND_SD**2
 _UNCERTAIN = np.zeros(SLOTS)
 _UNCERTAIN[WEEKEND] = 1.0

@@ -37,18 +37,47 @@ COLLAPSE, TAIL, IMPROVEMENT = CODE["collapse"], CODE["tail_drop"], CODE["improve
 DEAD, SILENT = CODE["dead_draft"], CODE["speculation_silent"]
 
 RECENT_KEPT = 0.9
+"""Share of the recent sums that a bucket leaves: the last ten buckets."""
+
 AFTER_KEPT = 0.995
+"""The same of what is shown as the level after the change: the last 200."""
+
 MIDWAY = 0.45
+"""Share of the way back from which on a bucket speaks for being back: under a half, for what comes back
+comes back nearly whole."""
+
 APART = 0.8
+"""Share of the whole move that the two hypotheses lie apart, so that a half-return proves nothing."""
+
 NATS, MOST_NATS = 7.5, 4.0
+"""Nats that prove a return, and how many one bucket may bring: two at least."""
+
 CORRELATED = 3.0
+"""Buckets that tell the same as one would if they were independent: requests outlive them."""
+
 SCATTER_KEPT, WINSOR = 0.97, 6.0
+"""Share of the scatter since the trouble began that a bucket leaves, and times it that one bucket counts
+for."""
+
 EARLY_BUCKETS, EARLY_KEPT = 8.0, 0.5
+"""Buckets in which the size of a trouble is still being learnt, and the share of the first size that is
+kept."""
+
 FOLLOW = 0.01
+"""How fast (gain a bucket) the size is followed later on: hours, as the day moves it."""
+
 LEAST_KEPT = 0.7
+"""Share of the first size that is never gone below by following."""
+
 LEAST_BUCKETS = 4
+"""Buckets before the size is followed at all."""
+
 ADOPT_SECONDS, ADOPT_SLOW_SECONDS = 12 * 3600.0, 26 * 3600.0
+"""Seconds with traffic after which an improvement is the baseline: a step, and one that came slowly. A
+night's batch is half a day, a swing of the day a whole one."""
+
 LONGEST_STEP_SECONDS = 900.0
+"""Seconds that one bucket adds to how long a trouble lasted: a silence is no proof."""
 
 DTYPE = np.dtype(
     [

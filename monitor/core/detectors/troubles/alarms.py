@@ -31,12 +31,25 @@ SEVERITIES: dict[Kind, Severity] = {
     "regime_change": "info",
 }
 LEAST_SHIFT = 0.15
+"""Logits that any trouble is taken to have moved by: less could not be told from being back."""
+
 LONG_AGO_SECONDS = 150.0
+"""Seconds since a change began from which on what came after is taken from the last buckets, not the
+interval."""
+
 GROWN = 1.1
+"""Times the first size from which on a trouble is looked at anew."""
+
 ANOTHER_SECONDS = 600.0
+"""Seconds after which a far fall within a trouble has a date of its own."""
+
 PASSING_SECONDS = 900.0
+"""Seconds that a far fall may last and still be one request's affair."""
+
 GROWING = tuple(troubles.CODE[kind] for kind in ("drop", "decay", "tail_drop"))
 LEAST_EXPLAINED = 0.03
+"""Logits that traffic must explain for an event to say so."""
+
 ADOPTED = "the improvement lasted and is the new baseline"
 
 

@@ -17,9 +17,17 @@ if TYPE_CHECKING:
     from monitor.core.detectors.sightings import Sightings
 
 SLOW_SECONDS = 3600.0
+"""Seconds that a fall takes at least to be a decay."""
+
 BENEFIT_LOST = 0.6
+"""Share of what speculation adds that must be gone for a fall to be a collapse whatever share of MAL it is:
+with less left a draft model does not pay its own time."""
+
 NEAR_LIMIT = 0.5
+"""Share of its limit from which on a contrast may be the boundary of the change."""
+
 EVERY_POSITION = (1 << base.POSITIONS) - 1
+"""The mask of all positions."""
 
 
 @dataclass(frozen=True, slots=True)
