@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from monitor import settings
 from monitor.service import commands
 from monitor.settings import layers
+from tests.acceptbench import figures
 from tests.engines import matrix
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "settings": settings_table,
     "commands": commands_table,
     "engines": matrix.table,
+    "figures": figures.table,
 }
 
 

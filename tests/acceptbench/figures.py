@@ -64,7 +64,7 @@ QUIET_ROWS = {
     "requests of far heavier tails than a normal distribution": "heavy",
     "two fleets of eight replicas": "fleet-null",
 }
-_QUOTED = re.compile(r"`([a-z0-9-]+)` \d+ % in (?:[\d.]+ (?:min|h)|never)")
+_QUOTED = re.compile(r"`([a-z0-9-]+)`(\s)\d+ % in(\s)(?:[\d.]+ (?:min|h)|never)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,12 @@ def table() -> str:
 def quoted(text: str) -> str:
     """Return a text whose quoted figures are those that are kept."""
     figures = kept()
-    return _QUOTED.sub(lambda found: f"`{found[1]}` {figures[found[1]].quote}", text)
+
+    def current(found: re.Match[str]) -> str:
+        share, _, after = figures[found[1]].quote.partition(" in ")
+        return f"`{found[1]}`{found[2]}{share} in{found[3]}{after}"
+
+    return _QUOTED.sub(current, text)
 
 
 def quoting() -> list[Path]:
@@ -141,10 +146,11 @@ def quoting() -> list[Path]:
 def _measure(seed: int, reps: int | None, name: str) -> tuple[Kept, str]:
     os.nice(10)
     found = replaying.run(catalogue.ALL[name], seed, reps)
-    return _kept(found), str(found)
+    return kept_of(found), str(found)
 
 
-def _kept(found: Figures) -> Kept:
+def kept_of(found: Figures) -> Kept:
+    """Return what is kept of a scenario's figures."""
     changed = found.groups > 0
     median, p95 = (round(found.minutes(share), 2) if changed else math.inf for share in (0.5, 0.95))
     return Kept(

@@ -16,9 +16,10 @@ Assumes that wander is stationary over hours and that a bucket's variance is kno
 changes that take longer than about an hour (`trend` does) nor steps hidden in a silence. A step of less
 than 0.2 logits (MAL 3.4 → 3.1) is lost in the wander of one stream's traffic, for anybody.
 
-Measured (simulated, held-out seeds): MAL 3.4 → 2.9 at 5,000 drafts a scrape in 2-4 min (with `trend` all
-within an hour), at 300,000 in 0.7 min; k = 1, 0.80 → 0.65 in 1.0 min; improvements in 2-3 min. Change time
-off by 0.2 min. False alarms: about 0.3 a month.
+Measured (`make bench-detection`; found and in the median, with `trend`): MAL 3.4 → 2.9 at 5,000 drafts a
+scrape `partial-high` 100 % in 1.7 min, at 300,000 `partial-huge` 100 % in 0.7 min; k = 1, 0.80 → 0.65
+`k1-partial` 100 % in 1.0 min; improvements `improve-high` 100 % in 2.3 min. Change time off by 0.2 min.
+False alarms: about 0.3 a month.
 
 Vander Wiel, Monitoring processes that wander, Technometrics 1996; Willsky and Jones, IEEE TAC 1976; Lai,
 Sequential changepoint detection in quality control and dynamical systems, JRSS B 1995.

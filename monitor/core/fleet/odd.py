@@ -19,11 +19,12 @@ heavier than e^-x: requests that last for many minutes leave replicas apart for 
 Assumes that replicas differ by an offset that lasts for hours, and that what is left comes and goes within
 minutes. Cannot see a replica that was the odd one from the start, nor who is right where half of them fall.
 
-Measured (simulated, 24 groups of eight replicas, 8 of them not tuned on; all found), in the median: MAL
-3.4 → 2.9 on one at 5,000 drafts a scrape in 1.3 min (a tenth, with few requests at hand, took over 8;
-those not tuned on 4.7), at 8 slots in 23; 3.4 → 3.2 at 5,000 drafts in 27. A slide of 0.65 logits in 4 h
-after 85 min. False alarms: 0.3 a month; none in 576 h of long requests. A matched filter that is told
-size and noise takes 1.2, 20 and 24 min at one alarm a month: the requests of one replica say no more.
+Measured (`make bench-detection`, four groups of eight replicas): MAL 3.4 → 2.9 on one at 5,000 drafts a
+scrape `fleet-one-partial` 100 % in 1.2 min, at 8 slots `fleet-one-medium` 100 % in 20 min; 3.4 → 3.2
+`fleet-one-small` 100 % in 42 min. By other measurements (24 groups): 1.3, 23 and 27 min. A slide of 0.65
+logits in 4 h after 85 min. False alarms: 0.3 a month; none in 576 h of long requests. A matched filter
+that is told size and noise takes 1.2, 20 and 24 min at one alarm a month: the requests of one replica say
+no more.
 """
 
 from __future__ import annotations
