@@ -26,6 +26,7 @@ from monitor.core.streams import (
     State,
     TargetState,
     fleet_events,
+    heirs,
     presence,
     quality,
     regimes,
@@ -224,7 +225,9 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
     fits.add(step_times, counts, state.status["running"][counts.rows])
     tables.put(state.step_times, counts.rows, step_times)
     watch = tables.take(state.watch, counts.rows)
+    heirs.begin(state, counts, watch)
     findings = detectors.step(plan.detection, watch, counts)
+    heirs.teach(state, counts, watch, findings)
     tables.put(state.watch, counts.rows, watch)
     findings, shared = fleet_events.judge(plan.detection, state, counts, watch, findings)
     _note_findings(state, counts, findings)

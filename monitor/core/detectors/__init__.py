@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core.detectors import base, floor, level, lives, plunge, shape, sightings, trend, troubles
+from monitor.core.detectors import (
+    base,
+    floor,
+    inheritance,
+    level,
+    lives,
+    plunge,
+    shape,
+    sightings,
+    trend,
+    troubles,
+)
 from monitor.core.detectors.base import (
     POSITIONS,
     Action,
@@ -66,6 +77,7 @@ DTYPE = np.dtype(
         ("floor", floor.DTYPE),
         ("trouble", troubles.DTYPE),
         ("regime", lives.DTYPE),
+        ("heir", inheritance.DTYPE),
     ],
 )
 

@@ -108,6 +108,15 @@ LOCAL_BUCKETS = 160.0
 SPAN_NATS = 2.0
 """Nats by which a begin may be less likely than the likeliest and still be one: about 95 %."""
 
+INHERITED = -1
+"""The number of the bucket before the first one of a stream that began with what others had learnt."""
+
+DOUBT_ERRORS = 2.0
+"""Errors of where a new stream stands by which the band is wider at first: 95 of 100 replicas lie within."""
+
+DOUBT_KEPT = 1.0 - 1.0 / 240.0
+"""Share of that which a bucket leaves: gone with an hour of 15 s, as the means are the stream's own by then."""
+
 _GAINS = 1.0 - np.exp(-1.0 / MEMORIES)
 """How far each mean moves towards a new bucket; the first is the bucket itself."""
 
@@ -157,6 +166,7 @@ DTYPE = np.dtype(
         ("born_at", "f4", CANDIDATES),
         ("epoch", "f8"),
         ("bucket", "i8"),
+        ("doubt", "f4"),
         ("peak", "f4", 2),
         ("excursions", "f4", 2),
         ("excess", "f4", 2),
@@ -188,6 +198,16 @@ def rebase(state: State) -> None:
     state["local"] = state["local_buckets"] = 0.0
 
 
+def inherit(state: State, shift: Floats, doubt: float, at: float) -> None:
+    """Begin where other streams of the kind stand: at `shift` [B] logits, known up to `doubt`, at `at`."""
+    state["means"] = shift[:, None]
+    state["local"] = shift
+    state["local_buckets"] = LOCAL_BUCKETS
+    state["bucket"] = INHERITED
+    state["resumed"], state["last_at"] = LOCAL_BUCKETS, at
+    state["doubt"] = doubt
+
+
 def limits(plan: base.DetectionPlan, state: State) -> Floats:
     """Return the decision limit [B, 2] in nats for falls and rises."""
     nats = base.nats(plan) + EXTRA_NATS
@@ -202,6 +222,10 @@ def step(plan: base.DetectionPlan, state: State, bucket: Bucket, on: Bools, lear
     on = on & settled & bucket.usable[:, 0]
     root = np.sqrt(bucket.variance[:, 0])
     scaled = bucket.score[:, 0] / root
+    inherited = state["bucket"] == INHERITED
+    if inherited.any():
+        # the means that were inherited are in logits: how noisy a bucket is shows with the first one
+        state["means"] = np.where(inherited[:, None], state["means"] / root[:, None], state["means"])
     predicted = (state["means"] * state["weights"]).sum(1)
     sigma = np.sqrt(state["spread"])
     surprise = scaled - predicted
@@ -210,7 +234,8 @@ def step(plan: base.DetectionPlan, state: State, bucket: Bucket, on: Bools, lear
     cap = np.sqrt(2.0 * limit.min(1) * share) + 0.02
     _candidates(state, base.clip(surprise / sigma, -cap, cap), root * sigma, bucket.began_at, settled)
     pull, power = state["pull"].astype(np.float64), np.maximum(state["power"].astype(np.float64), 1e-9)
-    band = DEAD_BAND * (1.0 + 3.0 * np.exp(-bucket.age / SETTLING_SECONDS))
+    band = DEAD_BAND * (1.0 + 3.0 * np.exp(-bucket.age / SETTLING_SECONDS)) + DOUBT_ERRORS * state["doubt"]
+    state["doubt"] *= DOUBT_KEPT
     beyond = np.maximum(np.abs(pull) - band[:, None] * power, 0.0) * (state["age"] >= 0)
     evidence = beyond * beyond / (2.0 * power)
     falling = pull < 0.0

@@ -19,6 +19,7 @@ from monitor.core.counts import deltas, identities, windows
 from monitor.core.economics import fits
 from monitor.core.pages import looks
 from monitor.core.streams.groups import Groups
+from monitor.core.streams.model_references import References
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,6 +144,7 @@ class State:
         self.status = np.zeros(0, STATUS)
         self.step_times = np.zeros(0, fits.DTYPE)
         self.groups = Groups()
+        self.references = References()
 
     def add(self, keys: Sequence[StreamKey]) -> None:
         """Append rows for new streams."""

@@ -19,8 +19,9 @@ from monitor.core.economics import fits
 from monitor.core.events import Cost, Event
 from monitor.core.events.attribution import Cause, Mark
 from monitor.core.pages.scrapes import StreamKey
-from monitor.core.streams import STATUS, TABLES, Identity, State, TargetState
+from monitor.core.streams import STATUS, TABLES, Identity, State, TargetState, reference_files
 from monitor.core.streams.groups import Groups
+from monitor.core.streams.model_references import References
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +45,8 @@ def freeze(state: State) -> dict[str, bytes]:
         "streams": [_identity_to_json(identity) for identity in state.identities],
         "targets": {name: _target_to_json(target) for name, target in state.targets.items()},
         "groups": list(state.groups.numbers),
+        "references": [reference_files.as_json(each) for each in state.references.known.values()],
+        "lessons": [reference_files.as_json(each) for each in state.references.lessons],
         "group_events": {number: event_to_json(event) for number, event in state.groups.open.items()},
     }
     blobs["fleet_streams"] = tables.to_bytes(state.groups.fleet.streams)
@@ -73,6 +76,7 @@ def thaw(plan: Plan, blobs: Mapping[str, bytes]) -> State:
         for name, dtype in dtypes.items():
             setattr(state, name, tables.from_bytes(blobs[name], dtype))
         state.groups = _groups(words["groups"], words["group_events"], blobs)
+        state.references = _references(words)
         state.targets = {name: _target_from_json(target) for name, target in words["targets"].items()}
         state.identities = [_identity_from_json(identity) for identity in words["streams"]]
         _join(state)
@@ -105,6 +109,12 @@ def _groups(
         numbers={name: number for number, name in enumerate(names)},
         open={int(number): event_from_json(event) for number, event in saved.items()},
     )
+
+
+def _references(words: Mapping[str, list[dict[str, object]]]) -> References:
+    known = [reference_files.from_json(saved) for saved in words["references"]]
+    lessons = [reference_files.from_json(saved) for saved in words["lessons"]]
+    return References({each.key: each for each in known}, lessons)
 
 
 def _identity_to_json(identity: Identity) -> dict[str, object]:
