@@ -218,12 +218,7 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
         return None, switched
     _note_activity(state, counts)
     switched += quality.sift(state, counts, now.resolution[outcome == deltas.Outcome.COUNTED])
-    sums = tables.take(state.sums, counts.rows)
-    windows.add(sums, counts, plan.windows)
-    tables.put(state.sums, counts.rows, sums)
-    step_times = tables.take(state.step_times, counts.rows)
-    fits.add(step_times, counts, state.status["running"][counts.rows])
-    tables.put(state.step_times, counts.rows, step_times)
+    _add_up(plan, state, counts)
     watch = tables.take(state.watch, counts.rows)
     heirs.begin(state, counts, watch)
     findings = detectors.step(plan.detection, watch, counts)
@@ -234,6 +229,15 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
     raised = [stream_events.raised(state, counts, alarm, plan.windows) for alarm in findings.alarms]
     raised += [*shared, *stream_events.revisited(state, counts, plan.windows)]
     return Observation(counts, findings), [*switched, *raised]
+
+
+def _add_up(plan: Plan, state: State, counts: deltas.Counts) -> None:
+    sums = tables.take(state.sums, counts.rows)
+    windows.add(sums, counts, plan.windows)
+    tables.put(state.sums, counts.rows, sums)
+    step_times = tables.take(state.step_times, counts.rows)
+    fits.add(step_times, counts, state.status["running"][counts.rows])
+    tables.put(state.step_times, counts.rows, step_times)
 
 
 def _note_status(
