@@ -63,11 +63,11 @@ DTYPE = np.dtype(
         ("accepted", "f8"),
         ("since", "f8"),
         ("ever_accepted", "f8"),
-        ("strikes", "f8"),
+        ("strikes", "f4"),
         ("above_drafts", "f8"),
         ("above_accepted", "f8"),
         ("silent_since", "f8"),
-        ("drafted_before", "f8"),
+        ("drafted_before", "f4"),
     ],
 )
 

@@ -70,11 +70,10 @@ LEARNT = np.dtype(
 """What is left of a stream: `sums` of `MEMORY_SECONDS` of its usual traffic, the age of its baseline
 (`seconds`, `buckets`) at the time `at`, and `PARTS`."""
 
-NOBODY, SAME, BEFORE = 0.0, 1.0, 2.0
-DTYPE = np.dtype([("asked", "?"), ("from", "f4"), ("since", "f8"), ("taught_at", "f8")])
-"""Of a stream: `asked` once it was seen whether there is a reference for it, `from` what it began with (one
-of the `SAME` kind, of the kind `BEFORE`, or `NOBODY`'s), `since` when, `taught_at` when it last taught one
-(unix seconds)."""
+NOBODY, SAME, BEFORE = 0, 1, 2  # codes of what a stream begins with
+DTYPE = np.dtype([("from", "i1"), ("since", "f8"), ("taught_at", "f8")])
+"""Of a stream: `from` what it began with (one of the `SAME` kind, of the kind `BEFORE`, or `NOBODY`'s),
+`since` when (0 before its first drafts), `taught_at` when it last taught one (unix seconds)."""
 
 
 def left(state: State, row: int, at: float) -> State:

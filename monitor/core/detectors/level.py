@@ -115,7 +115,7 @@ DOUBT_ERRORS = 2.0
 """Errors of where a new stream stands by which the band is wider at first: 95 of 100 replicas lie within."""
 
 DOUBT_KEPT = 1.0 - 1.0 / 240.0
-"""Share of that which a bucket leaves: gone with an hour of 15 s, as the means are the stream's own by then."""
+"""Share of that which a bucket leaves: gone within hours at 15 s, when the means are its own."""
 
 _GAINS = 1.0 - np.exp(-1.0 / MEMORIES)
 """How far each mean moves towards a new bucket; the first is the bucket itself."""

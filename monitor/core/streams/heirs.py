@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from monitor.core.streams import Identity, State
 
 LESSON_SECONDS = 600.0
+"""Seconds from one lesson of a stream to its next: levels move over hours."""
+
 LEAST_SECONDS = 1800.0
+"""Seconds of its own that a stream has had before it teaches: until then it knows what it was told."""
+
 OTHER_KIND_SD = 0.1
+"""Logits by which another way of serving may lie elsewhere and be as good."""
 
 
 def key_of(identity: Identity) -> Key:
@@ -44,13 +49,12 @@ def begin(state: State, counts: Counts, watch: npt.NDArray[np.void]) -> None:
 
     watch: the detectors' rows of `counts`.
     """
-    fresh = ~watch["heir"]["asked"]
+    fresh = watch["heir"]["since"] == 0.0
     if not fresh.any():
         return
     for index in np.flatnonzero(fresh & (counts.values[:, Counter.DRAFTS] > 0.0)).tolist():
         at = float(counts.at[index])
-        watch["heir"]["asked"][index], watch["heir"]["since"][index] = True, at
-        watch["heir"]["taught_at"][index] = at
+        watch["heir"]["since"][index] = watch["heir"]["taught_at"][index] = at
         state.references.learn(at)
         _inherit(state, watch, index, key_of(state.identities[counts.rows[index]]), at)
 
@@ -82,7 +86,7 @@ def teach(state: State, counts: Counts, watch: npt.NDArray[np.void], findings: F
         return
     baseline = watch["baseline"]
     heir["taught_at"] = np.where(due, counts.at, heir["taught_at"])
-    healthy = due & heir["asked"] & (findings.condition == detectors.Condition.OK)
+    healthy = due & (heir["since"] > 0.0) & (findings.condition == detectors.Condition.OK)
     healthy &= (counts.at - heir["since"] >= LEAST_SECONDS) & (baseline["local"][:, base.DRAFTS] > 0.0)
     for index in np.flatnonzero(healthy).tolist():
         identity = state.identities[counts.rows[index]]

@@ -23,12 +23,25 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Floats, State
 
 MOST_STANDINGS = 32
+"""Streams whose standing is kept: enough to know how far they lie apart to an eighth."""
+
 MOST_OF_MODEL = 16
+"""References of one model name: some months of releases."""
+
 MOST = 512
+"""References in all: about ten megabytes as JSON."""
+
 TOGETHER_SECONDS = 5400.0
+"""Seconds that two standings may lie apart and still be of one time: the level wanders over two hours."""
+
 SPREAD_SD, SPREAD_PRIOR = 0.06, 4.0
+"""How far replicas lie apart (logits) before it is known, and how many of them that is worth."""
+
 LOCAL_DRAFTS = 1000.0
+"""Drafts that every standing is scaled to, so that busy streams do not outweigh others."""
+
 LAG_SECONDS = 60.0
+"""Seconds until a lesson is taken in: more than the scrapes of one tick lie apart."""
 
 
 @dataclass(frozen=True, slots=True)
