@@ -100,15 +100,31 @@ def test_the_workers_on_a_routers_page_are_streams_of_their_own() -> None:
 
 
 def test_a_schedule_that_drafts_nothing_at_large_batches_is_silent_not_collapsed() -> None:
-    """N08: k 3, then 2, then 0: no drop, silent at 0, ok again at night; N08b and N08e: no event at all."""
+    """N08: k 3, then 2 (told as that), then 0: no drop, silent at 0, ok again at night; N08b and N08e: no fall."""
     told = replayed("N08")
     assert told.kinds() == [("speculation_silent", "0")]
-    assert [event.kind for event in told.closed] == ["speculation_silent"]
+    assert [event.kind for event in told.closed] == ["regime_change", "speculation_silent"]
+    assert told.closed[0].causes[0].evidence.startswith("drafts went from 3 to 2.02 tokens on the mean;")
     assert told.states[-1] == {"ok"}
     for name in ("N08b", "N08e"):
         quiet = replayed(name)
         assert not quiet.opened, name
         assert quiet.states[-1] == {"ok"}
+
+
+@pytest.mark.parametrize(("name", "length"), [("N11", (3.57, 8.8)), ("N27", (4.0, 1.97))])
+def test_a_change_of_draft_length_is_told_and_is_no_fall(name: str, length: tuple[float, float]) -> None:
+    """N11, N27: drafts get longer or shorter, each token as good as before: one info; MAL beside the same baseline."""
+    told = replayed(name)
+    assert not told.opened
+    (note,) = told.closed
+    assert (note.kind, note.severity) == ("regime_change", "info")
+    assert note.causes[0].cause == "engine"
+    words = note.causes[0].evidence.split()
+    assert (float(words[3]), float(words[5])) == pytest.approx(length, abs=0.15)
+    assert told.states[-1] == {"ok"}
+    (shown,) = summaries.over_window(pipeline.Plan(), told.state, 0, told.state.targets[name].last_at)
+    assert shown["baseline_mal"] == pytest.approx(shown["mal"], rel=0.04)
 
 
 def test_a_replica_of_ray_that_was_replaced_is_stale_and_its_successor_judged() -> None:

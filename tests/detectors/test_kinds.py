@@ -22,7 +22,7 @@ FINISHED_UNKNOWN = float("nan")
 
 def trials(drafts: float, kind: Evidence, finished: float = FINISHED_UNKNOWN) -> evidence.Trials:
     """Return the trials of one interval of one stream."""
-    return evidence.from_counts(lump([drafts], kind, finished))
+    return evidence.from_counts(lump([drafts], kind, finished), np.full(1, np.nan))
 
 
 def lump(drafts: list[float], kind: Evidence, finished: float = FINISHED_UNKNOWN) -> Counts:
@@ -98,7 +98,7 @@ def test_unknown_counts_are_no_trials(column: Counter) -> None:
     """Drafts whose fate the page does not say are not drafts of which nothing was accepted."""
     counts = lump([6400.0], Evidence.STEPS)
     counts.values[:, column] = np.nan
-    found = evidence.from_counts(counts)
+    found = evidence.from_counts(counts, np.full(len(counts.rows), np.nan))
     assert not found.sums.any()
     assert (found.drafts[0], found.accepted[0]) == (0.0, 0.0)
 

@@ -10,11 +10,13 @@ from monitor.core.detectors.measures import evidence, noise, reference, scores
 from monitor.core.detectors.troubles import diagnosis
 from tests.detectors import simulated
 
+NO_LENGTH = np.full(1, np.nan)
+
 
 def test_position_j_was_tried_as_often_as_the_one_before_was_accepted() -> None:
     """Trials are drafts for position 0 and the accepted tokens of the position before for the others."""
     accepted = np.array([[700.0, 500.0, 300.0]])
-    trials = evidence.from_counts(simulated.counts(0.0, 15.0, np.array([1000.0]), accepted))
+    trials = evidence.from_counts(simulated.counts(0.0, 15.0, np.array([1000.0]), accepted), NO_LENGTH)
     assert trials.sums[0, base.TRIALS].tolist() == [1000, 700, 500, 0, 0, 0, 0, 0]
     assert trials.sums[0, base.SUCCESSES].tolist() == [700, 500, 300, 0, 0, 0, 0, 0]
 
@@ -22,25 +24,68 @@ def test_position_j_was_tried_as_often_as_the_one_before_was_accepted() -> None:
 def test_positions_from_the_eighth_on_are_pooled() -> None:
     """The eighth column holds all positions from the eighth on, so the width of the page does not matter."""
     accepted = np.array([[900, 800, 700, 600, 500, 400, 300, 200, 100, 50]], float)
-    trials = evidence.from_counts(simulated.counts(0.0, 15.0, np.array([1000.0]), accepted))
+    trials = evidence.from_counts(simulated.counts(0.0, 15.0, np.array([1000.0]), accepted), NO_LENGTH)
     assert trials.sums[0, 7] == 300 + 200 + 100
     assert trials.sums[0, base.POSITIONS + 7] == 200 + 100 + 50
 
 
 @pytest.mark.parametrize(
-    ("tokens", "drafted"),
-    [(4.0, 4), (3.97, 4), (2.01, 2), (3.0, 3), (3.5, 1), (np.nan, 4)],
-    ids=["full", "nearly full", "adapted to 2", "adapted to 3", "mixed lengths", "unknown"],
+    ("tokens", "kept", "drafted"),
+    [
+        (4.0, (900, 800, 700, 600), 4),
+        (3.97, (900, 800, 700, 600), 4),
+        (2.0, (900, 800, 0, 0), 2),
+        (2.01, (900, 800, 4, 2), 2),
+        (3.0, (900, 800, 700, 0), 3),
+        (2.0, (90, 60, 30, 15), 1),
+        (1.96, (900, 700, 500, 300), 1),
+        (3.0, (900, 800, 700, 200), 1),
+        (3.9, (900, 800, 700, 550), 2),
+        (3.5, (900, 800, 700, 600), 1),
+        (2.0, (20, 2, 0, 0), 2),
+        (2.4, (20, 2, 0, 0), 1),
+        (np.nan, (900, 800, 700, 600), 4),
+    ],
+    ids=[
+        "full",
+        "nearly full",
+        "adapted to 2",
+        "adapted to 2, a few stray",
+        "adapted to 3",
+        "1 to 4, 2 on the mean",
+        "1 to 4, nearly 2 on the mean",
+        "1 to 4, 3 on the mean",
+        "a tenth ends early",
+        "mixed lengths",
+        "dead at 2",
+        "dead and mixed",
+        "unknown",
+    ],
 )
-def test_only_what_was_drafted_is_judged(tokens: float, drafted: int) -> None:
-    """Draft tokens ÷ drafts tells which positions every draft had; mixed lengths prove no more than the first."""
-    accepted = np.array([[900.0, 800.0, 700.0, 600.0]])
+def test_only_what_was_drafted_is_judged(tokens: float, kept: tuple[int, ...], drafted: int) -> None:
+    """Positions count that the mean length and what was accepted past it prove nearly every draft to have had."""
+    accepted = np.array([kept], float)
     counts = simulated.counts(
         0.0, 15.0, np.array([1000.0]), accepted, draft_tokens=np.array([tokens * 1000.0])
     )
-    trials = evidence.from_counts(counts)
+    trials = evidence.from_counts(counts, NO_LENGTH)
     assert trials.drafted[0] == drafted
-    assert (trials.sums[0, base.TRIALS] > 0).sum() == drafted
+    judged = [1000, *kept[: drafted - 1]]
+    assert trials.sums[0, base.TRIALS].tolist()[: len(judged)] == judged
+    assert trials.sums[0, base.TRIALS].sum() == sum(judged)
+
+
+def test_drafts_that_end_early_as_often_as_ever_are_judged() -> None:
+    """A tenth of the drafts without their last token leaves all positions judged where that is usual."""
+    counts = simulated.counts(
+        0.0,
+        15.0,
+        np.array([1000.0]),
+        np.array([[900.0, 800.0, 700.0, 550.0]]),
+        draft_tokens=np.array([3900.0]),
+    )
+    assert evidence.from_counts(counts, np.array([3.91])).drafted[0] == 4
+    assert evidence.from_counts(counts, np.array([4.0])).drafted[0] == 2
 
 
 def test_a_score_is_the_shift_in_logit() -> None:

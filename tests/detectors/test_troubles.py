@@ -213,7 +213,7 @@ def test_an_engine_that_adapts_k_has_not_collapsed() -> None:
         drafts = each.values[:, 0]
         at = float(each.at[0]) + 480 * 15.0
         watch.see([simulated.counts(at, 15.0, drafts, accepted, draft_tokens=2.0 * drafts)])
-    assert watch.alarms == []
+    assert watch.opened() == []
 
 
 def test_without_positions_the_mean_is_watched() -> None:

@@ -17,6 +17,7 @@ from monitor.core.detectors import (
     base,
     floor,
     inheritance,
+    lengths,
     level,
     lives,
     plunge,
@@ -78,6 +79,7 @@ DTYPE = np.dtype(
         ("trouble", troubles.DTYPE),
         ("regime", lives.DTYPE),
         ("heir", inheritance.DTYPE),
+        ("lengths", lengths.DTYPE),
     ],
 )
 
@@ -162,7 +164,7 @@ def _rows_of(counts: Counts, rows: Indices) -> Counts:
 
 
 def _step(plan: DetectionPlan, state: State, counts: Counts) -> Findings:
-    trials = evidence.from_counts(counts)
+    trials = evidence.from_counts(counts, reference.depth(state["baseline"]["sums"]))
     notes = lives.begin(state, counts)
     seen = _see_intervals(plan, state, trials, counts.values[:, Counter.GENERATION_TOKENS])
     traffic.gather(state["traffic"], counts.values)
@@ -170,7 +172,8 @@ def _step(plan: DetectionPlan, state: State, counts: Counts) -> Findings:
     if len(rows):
         part = state if len(rows) == len(state) else state[rows]
         _see_buckets(plan, part, trials, rows, seen)
-        notes += [replace(note, index=int(rows[note.index])) for note in lives.compare(part, trials.at[rows])]
+        told = lives.compare(part, trials.at[rows]) + lengths.step(part, trials.at[rows])
+        notes += [replace(note, index=int(rows[note.index])) for note in told]
         if part is not state:
             state[rows] = part
         evidence.empty(state["bucket"], seen.full)

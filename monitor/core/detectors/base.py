@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 POSITIONS = 8
 """Positions that are watched: the first seven one by one, all later ones together as the eighth."""
 
-TRIALS, SUCCESSES, DRAFTS, ACCEPTED = slice(0, POSITIONS), slice(POSITIONS, 2 * POSITIONS), 16, 17
-"""Columns of the sums: slices of trials and successes by position, then drafts, accepted tokens."""
+TRIALS, SUCCESSES = slice(0, POSITIONS), slice(POSITIONS, 2 * POSITIONS)
+"""Columns of the sums: slices of trials and successes by position."""
 
-NUM_SUMS = 18
-"""Columns of every array of sums: trials and successes of the eight positions, drafts, accepted tokens."""
+DRAFTS, ACCEPTED, TOKENS = 16, 17, 18
+"""Columns of the sums after those of the positions: drafts, accepted and draft tokens."""
+
+NUM_SUMS = 19
+"""Columns of all sums: trials and successes of the eight positions, drafts, accepted and draft tokens."""
 
 MONTH_SECONDS = 30 * 86400.0
 """Seconds of the month in which false alarms are counted: thirty days."""

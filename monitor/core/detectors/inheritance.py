@@ -99,7 +99,7 @@ def information(state: State, row: int) -> float:
 
 
 def expected(learnt: State, at: float) -> tuple[Floats, float]:
-    """Return the sums [18] of 1000 drafts that the rhythm expects at a time, and their level's variance."""
+    """Return the sums [19] of 1000 drafts that the rhythm expects at a time, and their level's variance."""
     sums, known = learnt["sums"], learnt["sums"][:, base.TRIALS] > 0.0
     rate = (sums[:, base.SUCCESSES] + 0.5) / (sums[:, base.TRIALS] + 1.0)
     own = np.where(learnt["trend"]["rate"] > 0.0, learnt["trend"]["rate"], rate)
@@ -115,14 +115,17 @@ def expected(learnt: State, at: float) -> tuple[Floats, float]:
     for position in np.flatnonzero(known[0]).tolist():
         found[base.TRIALS][position] = reach * follows[0, position]
         found[base.SUCCESSES][position] = reach = found[base.TRIALS][position] * rate[0, position]
-    found[base.DRAFTS], found[base.ACCEPTED] = SAMPLE, found[base.SUCCESSES].sum()
+    # of mixed lengths, positions that are not judged are accepted, too
+    judged = float(sums[0, base.ACCEPTED] / max(sums[0, base.SUCCESSES].sum(), 1e-9))
+    found[base.DRAFTS], found[base.ACCEPTED] = SAMPLE, found[base.SUCCESSES].sum() * judged
+    found[base.TOKENS] = SAMPLE * np.nan_to_num(reference.depth(sums))[0]
     return found, float(learnt["trend"]["wander"][0]) + min(float(seen.unknown[0]), LARGEST_UNKNOWN)
 
 
 def begin(state: State, row: int, learnt: State, local: Floats, doubt: float, at: float) -> None:
     """Let a fresh `row` begin at `at` (unix seconds) with what others have `learnt` (one record).
 
-    local [18]: sums of where streams of its kind stood lately; doubt: how far (one standard deviation,
+    local [19]: sums of where streams of its kind stood lately; doubt: how far (one standard deviation,
     logits) the row may lie from there.
     """
     one = state[row : row + 1]
@@ -138,6 +141,8 @@ def begin(state: State, row: int, learnt: State, local: Floats, doubt: float, at
     baseline["life_began_at"] = at
     baseline["buckets"] = learnt["buckets"]
     baseline["drafted"], baseline["single"] = learnt["drafted"], learnt["single"]
+    baseline["depth"] = np.nan_to_num(reference.depth(learnt["sums"]))
+    baseline["alike"] = learnt["sums"][:, reference.LENGTHS]
     reference.derive(baseline)
     shift = scores.against(baseline["local"], baseline["rate"], reference.known(baseline)).shift[:, 0]
     level.inherit(one["level"], shift, doubt, at)

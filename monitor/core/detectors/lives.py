@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core.detectors import base, level, shape, trend
+from monitor.core.detectors import base, lengths, level, shape, trend
 from monitor.core.detectors.measures import reference
 from monitor.core.detectors.troubles import diagnosis
 
@@ -55,6 +55,7 @@ def begin(state: State, counts: Counts) -> list[Alarm]:
     kept = np.minimum(old, new)[rows]
     reference.forget(part["baseline"], kept)
     trend.forget(part["trend"], kept)
+    lengths.restart(part["lengths"])
     level.restart(part["level"])
     shape.restart(part["shape"])
     notes = [_note(state, row, float(counts.at[row]), base.UNKNOWN_LEVEL) for row in rows.tolist()]

@@ -115,7 +115,8 @@ def step(
     raised: dict[int, list[Alarm]] = {}
     for alarm in findings.alarms:
         raised.setdefault(alarm.index, []).append(alarm)
-    news = _News(counts.rows, groups, counts.at, counts.seconds, evidence.from_counts(counts), watch, raised)
+    trials = evidence.from_counts(counts, reference.depth(watch["baseline"]["sums"]))
+    news = _News(counts.rows, groups, counts.at, counts.seconds, trials, watch, raised)
     fleet.streams["group"][counts.rows] = groups
     kept: list[Alarm] = []
     named: list[tuple[int, Alarm]] = []

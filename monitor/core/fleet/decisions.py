@@ -216,6 +216,7 @@ class Words:
             lump=np.zeros(1, bool),
             sums=sums,
             drafted=own["drafted"].copy(),
+            depth=reference.depth(sums),
             single=own["single"] > 0.0,
         )
         seen = sightings.of_intervals(nothing, nothing, nothing, nothing, nothing > 0.0)

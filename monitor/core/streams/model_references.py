@@ -60,7 +60,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where one stream stood in its last hour: `sums` [18] (columns as the detectors' sums), per 1000 drafts.
+    """Where one stream stood in its last hour: `sums` [19] (columns as the detectors' sums), per 1000 drafts.
 
     information: of its level, in requests' worth (1 ÷ variance in logit²); at: unix seconds.
     """
@@ -116,7 +116,7 @@ class Reference:
         return float(self.learnt["trend"]["wander"][0])
 
     def lately(self, at: float) -> Floats | None:
-        """Return the mean sums [18] of the streams that stood somewhere near `at`, None where none did."""
+        """Return the mean sums [19] of the streams that stood somewhere near `at`, None where none did."""
         near = [each for each in self.standings if abs(at - each.at) <= TOGETHER_SECONDS]
         if not near:
             return None
@@ -215,7 +215,7 @@ class References:
 def lesson(key: Key, stream: str, learnt: State, local: Floats, information: float) -> Reference:
     """Return what one healthy stream tells of its kind.
 
-    learnt: one record of `inheritance.LEARNT`; local [18]: sums of its last hour; information: 1 ÷ the
+    learnt: one record of `inheritance.LEARNT`; local [19]: sums of its last hour; information: 1 ÷ the
     variance of their level.
     """
     at = float(learnt["at"][0])

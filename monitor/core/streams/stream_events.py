@@ -10,6 +10,7 @@ import numpy as np
 
 from monitor.core import detectors, events
 from monitor.core.counts import estimates, windows
+from monitor.core.detectors import lengths
 from monitor.core.economics import accounting, fits
 from monitor.core.events import Cost, attribution
 from monitor.core.pages import engines
@@ -125,6 +126,8 @@ def _why(
     why = attribution.around(change, interval, identity.marks, before, after)
     if alarm.explained:
         why = attribution.with_traffic(why, alarm.explained, alarm.unexplained)
+    if alarm.detector == lengths.NAME:
+        why = attribution.with_reason(why, alarm.fact)
     if alarm.kind == "speculation_silent":
         why = attribution.with_reason(why, _why_silent(identity.engine))
     told = _accounted(state, row, before, after)

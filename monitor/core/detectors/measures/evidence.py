@@ -3,6 +3,13 @@
 Position j was tried as often as position j-1 was accepted (position 0: once a draft). Conditional
 acceptances are what a change of k leaves comparable, so everything downstream is told in them.
 
+No engine says which positions its drafts had. Where lengths vary (adaptive depth, p-min, suffix drafting), a
+position that fewer drafts had looks like one that was accepted less, so only positions that nearly all drafts
+must have had are judged (`_drafted`): with the mean length m and the longest length L, at least the share
+(m - j) / (L - j) of the drafts had position j. L is the last position at which more than a stray token was
+accepted: a mean of 2 is that of drafts of 2, or of 1 to 4, and position 2 tells which. A few drafts that end
+early (structured output) do not matter as long as they are as many as ever.
+
 What the counts are worth depends on how the engine counts. Drafts that are counted at each step are a sample
 of all requests at hand. Drafts credited when a request ends come in lumps, and thousands of one request are
 its text said again and again: an interval is worth no more than the requests that ended in it (`worth`). In
@@ -34,11 +41,18 @@ BUCKET_DRAFTS = 64.0
 STALE_SECONDS = 3600.0
 """Seconds after which an unfinished bucket is thrown away: what it holds is of another traffic."""
 
-WHOLE_LENGTH = 0.1
-"""Draft tokens by which a mean length may differ from a whole number and still be a constant length."""
+FULLY_DRAFTED, FULLY_DRAFTED_AS_EVER = 0.97, 0.9
+"""Share of the drafts that must have had a position for it to be judged: 3 % of failures that were none move
+a conditional acceptance of 0.8 by 0.14 logits, less than any fall told; a tenth where it always was so."""
 
-FULLY_DRAFTED = 0.9
-"""Share of drafts that must reach a position, of mixed lengths, for it to be judged."""
+ALIKE = 0.03
+"""Draft tokens by which a mean length may differ from the usual one: 3 % of the drafts, one token shorter."""
+
+A_STEP = 0.02
+"""Draft tokens by which a mean length may miss a whole number and be one: a request's last draft is cut."""
+
+STRAY, ENOUGH_TRIED = 0.01, 50.0
+"""Share of its trials that is accepted at a position by stray tokens alone, and the trials that show it."""
 
 LUMP_MEMORY = 16.0
 """Lumps (e-folding) over which the usual size of a lump is learnt."""
@@ -54,10 +68,11 @@ _INDEX = np.arange(base.POSITIONS)
 class Trials:
     """What was tried and accepted in the B intervals from `began_at` to `at`.
 
-    sums [B, 18]: columns as in `base`; drafts, accepted [B], in drafts of what the counts are worth;
+    sums [B, 19]: columns as in `base`; drafts, accepted [B], in drafts of what the counts are worth;
     proposed [B]: the drafts that were counted, NaN where they were not; lump [B]: credited at the end of
-    requests; drafted [B]: how many positions the drafts really had; single [B]: only the mean is known,
-    and position 0 stands for every position (as if draft lengths were geometric).
+    requests; drafted [B]: how many positions nearly all drafts had; depth [B]: how many they had on the mean;
+    single [B]: only the mean is known, and position 0 stands for every position (as if draft lengths were
+    geometric).
     """
 
     at: Floats
@@ -68,11 +83,15 @@ class Trials:
     lump: Bools
     sums: Floats
     drafted: Floats
+    depth: Floats
     single: Bools
 
 
-def from_counts(counts: Counts) -> Trials:
-    """Return the trials of each interval; where drafts or what became of them are unknown, there are none."""
+def from_counts(counts: Counts, usual: Floats) -> Trials:
+    """Return the trials of each interval; where drafts or what became of them are unknown, there are none.
+
+    usual [B]: the mean length of the stream's drafts so far, NaN where unknown.
+    """
     proposed = counts.values[:, Counter.DRAFTS]
     accepted = counts.values[:, Counter.ACCEPTED_TOKENS]
     counted = np.where((proposed > 0.0) & ~np.isnan(accepted), proposed, 0.0)
@@ -81,7 +100,8 @@ def from_counts(counts: Counts) -> Trials:
     weight = drafts / np.maximum(counted, 1e-9)
     accepted = np.where(counted > 0.0, accepted, 0.0) * weight
     single = counts.positions == 0
-    drafted = _drafted(counts, counted)
+    depth = _depth(counts, counted)
+    drafted = _drafted(counts, counted, depth, usual)
     sums = np.zeros((len(drafts), base.NUM_SUMS))
     _put_positions(sums, counts.accepted * weight[:, None])
     sums[:, 0] = drafts
@@ -95,8 +115,9 @@ def from_counts(counts: Counts) -> Trials:
     sums[:, base.SUCCESSES] = np.minimum(sums[:, base.SUCCESSES], sums[:, base.TRIALS])
     sums[:, base.DRAFTS] = drafts
     sums[:, base.ACCEPTED] = accepted
+    sums[:, base.TOKENS] = drafts * depth
     began = counts.at - np.fmax(counts.seconds, 0.0)
-    return Trials(counts.at, began, drafts, accepted, proposed, lump, sums, drafted, single)
+    return Trials(counts.at, began, drafts, accepted, proposed, lump, sums, drafted, depth, single)
 
 
 def worth(counts: Counts, drafts: Floats, lump: Bools) -> Floats:
@@ -126,19 +147,36 @@ def _put_positions(sums: Floats, accepted: Floats) -> None:
         sums[:, base.POSITIONS + last] = accepted[:, last:].sum(1)
 
 
-def _drafted(counts: Counts, drafts: Floats) -> Floats:
-    """Return how many positions every draft of the interval had, as far as the counts prove it.
-
-    Mean lengths near a whole number are taken for constant lengths (an engine that adapts k). Between
-    two whole numbers lengths are mixed, and only positions that nearly all drafts reach are counted.
-    """
+def _depth(counts: Counts, drafts: Floats) -> Floats:
+    """Return the mean length of the drafts of the interval; the page's positions where it is not counted."""
     longest = np.maximum(counts.positions, 1).astype(np.float64)
     tokens = counts.values[:, Counter.DRAFT_TOKENS]
     mean = np.where((tokens > 0.0) & (drafts > 0.0), tokens / np.maximum(drafts, 1.0), longest)
-    whole = np.rint(mean)
-    reached = np.floor((mean - FULLY_DRAFTED * longest) / (1.0 - FULLY_DRAFTED)) + 1.0
-    drafted = np.where(np.abs(mean - whole) <= WHOLE_LENGTH, whole, reached)
-    return base.clip(drafted, 1.0, longest)
+    return base.clip(mean, 1.0, longest)
+
+
+def _drafted(counts: Counts, drafts: Floats, depth: Floats, usual: Floats) -> Floats:
+    """Return how many positions nearly all drafts of the interval had, as far as the counts prove it."""
+    positions = np.maximum(counts.positions, 1).astype(np.float64)
+    if (depth >= positions - A_STEP).all():
+        return positions
+    longest = _longest(counts.accepted, drafts, depth, positions)
+    share = np.where(np.abs(depth - usual) <= ALIKE, FULLY_DRAFTED_AS_EVER, FULLY_DRAFTED)
+    # (m - j) / (L - j) ≥ share, solved for the number of positions
+    reached = np.floor((depth + A_STEP - share * longest) / (1.0 - share)) + 1.0
+    return base.clip(np.where(depth >= longest - A_STEP, longest, reached), 1.0, longest)
+
+
+def _longest(accepted: Floats, drafts: Floats, depth: Floats, positions: Floats) -> Floats:
+    """Return how many positions the longest drafts had: as many as `depth` [B] needs, or as were accepted."""
+    tried = np.concatenate([drafts[:, None], accepted[:, :-1]], 1)
+    exact = np.abs(depth - np.rint(depth)) <= A_STEP
+    stray = (accepted <= STRAY * tried) & ((tried >= ENOUGH_TRIED) | exact[:, None])
+    past = np.logical_or.accumulate(stray, 1)
+    place = np.arange(1, accepted.shape[1] + 1)
+    longest = np.maximum((place * ~past).max(1), np.ceil(depth - A_STEP))
+    result: Floats = np.minimum(longest, positions)
+    return result
 
 
 def gather(bucket: State, trials: Trials) -> Bools:

@@ -2,6 +2,10 @@
 
 What a bucket saw joins the baseline only after a quarantine, and never while a trouble is open or a
 detector is near its limit: the baseline does not follow a fall. Time without traffic does not age it.
+
+A MAL is only comparable with one of drafts of the same length. Where these change, the baseline's is what its
+conditional acceptances promise for the new length; where lengths are mixed and no position but the first is
+known, it is what drafts of about this mean length (`ALIKE`) had on the mean.
 """
 
 from __future__ import annotations
@@ -45,7 +49,12 @@ KNOWN_TRIALS = 300.0
 GROWN_SECONDS = 3600.0
 """Seconds after which the positions that a larger k brought are judged: a few minutes are a few requests."""
 
-SAME_LENGTH = 0.7  # of the positions that were ever drafted, where drafts only end early now and then
+SAME_LENGTH, ALIKE = 0.03, 0.1
+"""Shares of a mean length within which another is the same one (a MAL moves by 0.02), or is comparable."""
+
+FIXED = 0.02
+"""Draft tokens by which a mean length may miss a whole number and be one, as `evidence.A_STEP`."""
+
 LOWEST, HIGHEST = 0.004, 0.996
 """Rates that a baseline may have: at 0 and 1 odds have no logarithm. LOWEST and HIGHEST are 5.5 logits from
 even."""
@@ -55,14 +64,16 @@ DTYPE = np.dtype(
         ("sums", "f8", base.NUM_SUMS),
         ("fresh", "f8", base.NUM_SUMS),
         ("aged", "f8", base.NUM_SUMS),
-        ("local", "f8", base.NUM_SUMS),
+        ("local", "f4", base.NUM_SUMS),
         ("fresh_since", "f8"),
         ("began_at", "f8"),
         ("life_began_at", "f8"),
         ("relocate", "f8"),
         ("buckets", "f8"),
         ("drafted", "f8"),
+        ("depth", "f8"),
         ("single", "f8"),
+        ("alike", "f4", 3),
         ("trusted", "f8"),
         # of the sums above, kept because they change rarely and are asked for at every step
         ("rate", "f8", base.POSITIONS),
@@ -71,6 +82,7 @@ DTYPE = np.dtype(
     ],
 )
 _INDEX = np.arange(base.POSITIONS)
+LENGTHS = [base.DRAFTS, base.ACCEPTED, base.TOKENS]  # columns of `alike`
 
 
 def allocate(state: State) -> None:
@@ -111,12 +123,64 @@ def derive(state: State) -> None:
     found = scores.against(sums, rate, known(state))
     state["rate"] = rate
     state["information"] = found.information
+    promised = at_depth(state, state["depth"])
+    state["mal"] = np.where((sums[:, base.DRAFTS] > 0.0) & ~_beyond(state), 1.0 + promised, np.nan)
+
+
+def depth(sums: Floats) -> Floats:
+    """Return the mean length of the drafts in sums [B, 19], NaN where there are none."""
     drafts = sums[:, base.DRAFTS]
-    promised = expected_accepted(rate, state["drafted"], state["single"] > 0.0)
-    measured = sums[:, base.ACCEPTED] / np.maximum(drafts, 1.0)
-    # drafts of mixed lengths are as they were; an engine that adapts k now drafts fewer positions than before
-    same = state["drafted"] >= SAME_LENGTH * (trials > 0.0).sum(1)
-    state["mal"] = np.where(drafts > 0.0, 1.0 + np.where(same, measured, promised), np.nan)
+    result: Floats = np.where(drafts > 0.0, sums[:, base.TOKENS] / np.maximum(drafts, 1e-9), np.nan)
+    return result
+
+
+def at_depth(state: State, length: Floats) -> Floats:
+    """Return the accepted tokens a draft [B] that the baseline promises to drafts of a mean length [B]."""
+    sums, alike = state["sums"], state["alike"]
+    measured: Floats = sums[:, base.ACCEPTED] / np.maximum(sums[:, base.DRAFTS], 1.0)
+    usual = depth(sums)
+    same = (np.abs(length - usual) <= SAME_LENGTH * usual) | (state["single"] > 0.0)
+    if same.all():
+        return measured
+    like = alike[:, 1] / np.maximum(alike[:, 0], 1.0)
+    other = alike[:, 2] / np.maximum(alike[:, 0], 1.0)
+    lately = (alike[:, 0] > 0.0) & (np.abs(length - other) <= ALIKE * other)
+    # from lengths that are alike or, before there are any, from all that the baseline has
+    own, of = np.where(lately, like, measured), np.where(lately, other, usual)
+    rate = likely(state)
+    grown = _by_length(rate, length) / np.maximum(_by_length(rate, of), 1e-9)
+    whole = np.rint(length)
+    fixed = (np.abs(length - whole) <= FIXED) & (state["drafted"] >= whole)
+    result: Floats = np.where(same, measured, np.where(fixed, _by_length(rate, length), own * grown))
+    return result
+
+
+def _beyond(state: State) -> Bools:
+    """Return the rows [B] whose drafts are of mixed lengths and longer than any that the baseline knows."""
+    mixed: Bools = state["drafted"] < np.rint(state["depth"])
+    if not mixed.any():
+        return mixed
+    alike = state["alike"]
+    known = np.fmax(depth(state["sums"]), alike[:, 2] / np.maximum(alike[:, 0], 1e-9))
+    result: Bools = mixed & (state["depth"] > (1.0 + ALIKE) * known)
+    return result
+
+
+def likely(state: State) -> Floats:
+    """Return the conditional acceptances [B, 8]; the last one known for later ones."""
+    judged = state["sums"][:, base.TRIALS] > 0.0
+    last = np.maximum.accumulate(np.where(judged, _INDEX, 0), 1)
+    result: Floats = np.take_along_axis(state["rate"], last, 1)
+    return result
+
+
+def _by_length(rate: Floats, length: Floats) -> Floats:
+    """Return the accepted tokens of drafts of a length [B] that may lie between two whole numbers."""
+    every = np.zeros(len(rate), bool)
+    below = np.floor(length)
+    less, more = expected_accepted(rate, below, every), expected_accepted(rate, below + 1.0, every)
+    result: Floats = less + (length - below) * (more - less)
+    return result
 
 
 def add(state: State, bucket: State, trials: Trials, rows: base.Indices, weight: Floats, calm: Bools) -> None:
@@ -140,11 +204,13 @@ def add(state: State, bucket: State, trials: Trials, rows: base.Indices, weight:
     age = at - since
     least = base.clip(QUARANTINE_SHARE * (at - life), LEAST_QUARANTINE_SECONDS, QUARANTINE_SECONDS)
     join = (calm & (age >= least)) | (age > LONGEST_QUARANTINE_SECONDS) | starting
-    drafted = trials.drafted[rows]
+    drafted, length = trials.drafted[rows], depth(bucket["sums"])
     grown = (state["trusted"] < base.POSITIONS) & (at - life >= GROWN_SECONDS)
     state["trusted"] = np.where(grown, base.POSITIONS, state["trusted"])
-    changed = np.flatnonzero(join | grown | (drafted != state["drafted"]))
+    other = np.abs(length - state["depth"]) > FIXED
+    changed = np.flatnonzero(join | grown | other)
     state["drafted"], state["single"] = drafted, trials.single[rows]
+    state["depth"] = np.where(other, length, state["depth"])
     if len(changed):
         part = state[changed]
         _join(part, join[changed], starting[changed], np.minimum(age[changed], LONGEST_QUARANTINE_SECONDS))
@@ -164,8 +230,17 @@ def _join(state: State, join: Bools, starting: Bools, step: Floats) -> None:
     )
     state["local"] = np.where(one, local * faded[:, None] + joining, local)
     state["relocate"] = np.where(join & came, 0.0, state["relocate"])
+    _join_alike(state, joining, np.exp(-step / MEMORY_SECONDS), join & came)
     state["aged"] = np.where(one, fresh * ~now, aged)
     state["fresh"] = np.where(one, 0.0, fresh)
+
+
+def _join_alike(state: State, joining: Floats, kept: Floats, join: Bools) -> None:
+    """Add what joins to what drafts of its length had, which begins anew where lengths are others."""
+    new, old = joining[:, LENGTHS], state["alike"]
+    before = old[:, 2] / np.maximum(old[:, 0], 1e-9)
+    same = np.abs(depth(joining) - before) <= ALIKE * before
+    state["alike"] = np.where(join[:, None], new + old * (kept * same)[:, None], old)
 
 
 def restart(state: State, at: Floats) -> None:
@@ -175,19 +250,24 @@ def restart(state: State, at: Floats) -> None:
 
 
 def adopt(state: State, sums: Floats) -> None:
-    """Make `sums` [B, 18], all that was seen since the level rose for good, the baseline."""
+    """Make `sums` [B, 19], all that was seen since the level rose for good, the baseline."""
     state["sums"] = state["local"] = sums
     state["fresh"] = state["aged"] = 0.0
+    state["alike"] = sums[:, LENGTHS]
     state["relocate"] = 0.0
     derive(state)
 
 
 def forget(state: State, positions_kept: Floats) -> None:
     """Drop the baseline of the positions from `positions_kept` [B] on: another k made them incomparable."""
-    keep = np.concatenate([positions_kept[:, None] > _INDEX] * 2 + [np.ones((len(state), 2), bool)], 1)
+    others = np.ones((len(state), base.NUM_SUMS - base.DRAFTS), bool)
+    keep = np.concatenate([positions_kept[:, None] > _INDEX] * 2 + [others], 1)
     for name in ("sums", "fresh", "aged", "local"):
-        forgotten = (state[name][:, base.SUCCESSES] * ~keep[:, base.SUCCESSES]).sum(1)
-        state[name] *= keep
-        state[name][:, base.ACCEPTED] -= forgotten
+        sums = state[name]
+        forgotten = (sums[:, base.SUCCESSES] * ~keep[:, base.SUCCESSES]).sum(1)
+        sums *= keep
+        sums[:, base.ACCEPTED] -= forgotten
+        sums[:, base.TOKENS] = np.minimum(sums[:, base.TOKENS], sums[:, base.DRAFTS] * positions_kept)
+    state["alike"] = 0.0
     state["trusted"] = np.where(state["buckets"] > 0.0, positions_kept, base.POSITIONS)
     derive(state)

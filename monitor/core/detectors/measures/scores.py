@@ -38,7 +38,7 @@ class Scores:
 
 
 def against(sums: Floats, rate: Floats, known: Bools) -> Scores:
-    """Return the scores of sums [B, 18] against the rates [B, 8] of the `known` positions."""
+    """Return the scores of sums [B, 19] against the rates [B, 8] of the `known` positions."""
     trials = sums[:, base.TRIALS] * known
     expected = trials * rate
     terms = np.empty((len(sums), 3, _P))

@@ -99,8 +99,8 @@ DTYPE = np.dtype(
         ("back", "f4", 2),
         ("weight", "f4"),
         ("buckets", "f4"),
-        ("recent", "f8", base.NUM_SUMS),
-        ("after", "f8", base.NUM_SUMS),
+        ("recent", "f4", base.NUM_SUMS),
+        ("after", "f4", base.NUM_SUMS),
         ("lasted", "f4"),
     ],
 )

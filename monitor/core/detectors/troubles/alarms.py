@@ -50,6 +50,7 @@ GROWING = tuple(troubles.CODE[kind] for kind in ("drop", "decay", "tail_drop"))
 LEAST_EXPLAINED = 0.03
 """Logits that traffic must explain for an event to say so."""
 
+FALLS = frozenset({"collapse", "drop", "tail_drop", "decay"})
 ADOPTED = "the improvement lasted and is the new baseline"
 
 
@@ -134,7 +135,16 @@ def _worsen(case: Case) -> Alarm:
 def _begin(case: Case) -> list[Alarm]:
     """Open a trouble if a detector is over its limit."""
     found = diagnosis.of(case)
-    return [] if found is None else [opened(case, found)]
+    if found is None or (found.kind in FALLS and not diagnosis.fallen(case, _lately(case, found))):
+        return []
+    return [opened(case, found)]
+
+
+def _lately(case: Case, found: Diagnosis) -> Floats:
+    """Return the sums [19] of what came since a change that was found: of minutes, or of this interval."""
+    long_ago = case.trials.at[case.row] - found.since > LONG_AGO_SECONDS
+    sums: Floats = case.state["trouble"]["recent"][case.row] if long_ago else case.trials.sums[case.row]
+    return sums
 
 
 def opened(case: Case, found: Diagnosis) -> Alarm:
@@ -172,7 +182,7 @@ def opened(case: Case, found: Diagnosis) -> Alarm:
         "weight": 1.0 if math.isnan(found.shift) else troubles.EARLY_BUCKETS,
         "buckets": 0.0,
         "lasted": 0.0,
-        "after": trouble["recent"][row] if at - since > LONG_AGO_SECONDS else case.trials.sums[row],
+        "after": _lately(case, found),
     }
     for name, value in values.items():
         trouble[name][row] = value
@@ -248,7 +258,7 @@ def said(case: Case, action: Action) -> Alarm:
         change_point_high=float(trouble["change_high"][row]),
         raised_at=float(case.trials.at[row]),
         positions=tuple(j for j in range(drafted) if mask >> j & 1),
-        before=diagnosis.measured(case.state, case.state["baseline"]["local"][row], row),
+        before=diagnosis.before(case, trouble["after"][row]),
         after=after,
         score=float(trouble["score"][row]),
         detector=detector,

@@ -26,6 +26,9 @@ with less left a draft model does not pay its own time."""
 NEAR_LIMIT = 0.5
 """Share of its limit from which on a contrast may be the boundary of the change."""
 
+NOTEWORTHY = 1.05
+"""Times what the judged positions accept from which on the others have a part in the MAL's interval."""
+
 EVERY_POSITION = (1 << base.POSITIONS) - 1
 """The mask of all positions."""
 
@@ -187,46 +190,58 @@ def now(case: Case) -> Floats:
 
 def missing_now(case: Case) -> tuple[float, float]:
     """Return the share of the baseline's MAL and of its benefit that this interval misses."""
-    return _missing(case, float(case.trials.accepted[case.row]), float(case.trials.drafts[case.row]))
+    return _missing(case, case.trials.sums[case.row])
 
 
 def missing_lately(case: Case) -> tuple[float, float]:
     """Return the share of the baseline's MAL and of its benefit that the last full buckets miss."""
-    recent = case.state["trouble"]["recent"][case.row]
-    return _missing(case, float(recent[base.ACCEPTED]), float(recent[base.DRAFTS]))
+    return _missing(case, case.state["trouble"]["recent"][case.row])
 
 
 def further_now(case: Case) -> bool:
     """Return whether this interval misses as much as a collapse of what the open trouble left."""
-    return _further(case, float(case.trials.accepted[case.row]), float(case.trials.drafts[case.row]))
+    return _further(case, case.trials.sums[case.row])
 
 
 def further_lately(case: Case) -> bool:
     """Return whether the last full buckets miss as much as a collapse of what the open trouble left."""
-    recent = case.state["trouble"]["recent"][case.row]
-    return _further(case, float(recent[base.ACCEPTED]), float(recent[base.DRAFTS]))
+    return _further(case, case.state["trouble"]["recent"][case.row])
 
 
-def _further(case: Case, accepted: float, drafts: float) -> bool:
-    after = case.state["trouble"]["after"][case.row]
-    left = float(after[base.ACCEPTED] / max(after[base.DRAFTS], 1.0))
-    lost = left - accepted / max(drafts, 1.0)
+def _further(case: Case, sums: Floats) -> bool:
+    left = _kept(at_length(case, case.state["trouble"]["after"][case.row], sums))
+    lost = left - _kept(sums)
     return collapsed(case, (lost / (1.0 + left), lost / max(left, 1e-9)))
 
 
-def _missing(case: Case, accepted: float, drafts: float) -> tuple[float, float]:
-    rate = case.part("baseline")["rate"]
-    drafted, single = case.trials.drafted[case.one], case.trials.single[case.one]
-    promised = float(reference.expected_accepted(rate, drafted, single)[0])
-    kept = accepted / max(drafts, 1.0)
-    return (promised - kept) / (1.0 + promised), (promised - kept) / promised
+def _kept(sums: Floats) -> float:
+    return float(sums[base.ACCEPTED] / max(sums[base.DRAFTS], 1.0))
+
+
+def at_length(case: Case, sums: Floats, of: Floats) -> Floats:
+    """Return sums [19] as their drafts would be with the mean length of those in the sums `of` [19]."""
+    baseline, own, other = case.part("baseline"), reference.depth(sums[None]), reference.depth(of[None])
+    if not np.abs(other - own)[0] > reference.SAME_LENGTH * own[0]:
+        return sums
+    grown = reference.at_depth(baseline, other)[0] / max(reference.at_depth(baseline, own)[0], 1e-9)
+    result = sums.copy()
+    result[base.ACCEPTED] *= grown
+    result[base.TOKENS] = sums[base.DRAFTS] * other[0]
+    return result
+
+
+def _missing(case: Case, sums: Floats) -> tuple[float, float]:
+    promised = float(reference.at_depth(case.part("baseline"), reference.depth(sums[None]))[0])
+    kept = _kept(sums)
+    return (promised - kept) / (1.0 + promised), (promised - kept) / max(promised, 1e-9)
 
 
 def missing_after(case: Case, shift: float) -> tuple[float, float]:
     """Return the share of the present MAL and of its benefit that a shift in logit costs."""
-    rate = case.part("baseline")["rate"]
+    rate = reference.likely(case.part("baseline"))
     odds = rate / (1.0 - rate) * np.exp(case.state["level"]["local"][case.row])
-    drafted, single = case.trials.drafted[case.one], case.trials.single[case.one]
+    # of lengths that are mixed, what drafts of the mean length lose
+    drafted, single = np.rint(case.trials.depth[case.one]), case.trials.single[case.one]
     before = float(reference.expected_accepted(odds / (1.0 + odds), drafted, single)[0])
     odds = odds * np.exp(shift)
     after = float(reference.expected_accepted(odds / (1.0 + odds), drafted, single)[0])
@@ -238,8 +253,20 @@ def collapsed(case: Case, missing: tuple[float, float]) -> bool:
     return missing[0] >= case.plan.collapse_ratio or missing[1] >= BENEFIT_LOST
 
 
+def before(case: Case, after: Floats) -> base.Level:
+    """Return the level of the hour before, for drafts as long as those of the sums `after` [19]."""
+    local = at_length(case, case.state["baseline"]["local"][case.row], after)
+    return measured(case.state, local, case.row)
+
+
+def fallen(case: Case, after: Floats) -> bool:
+    """Return whether drafts of the sums `after` [19] kept less than the hour before promises their length."""
+    local = at_length(case, case.state["baseline"]["local"][case.row], after)
+    return local[base.DRAFTS] <= 0.0 or _kept(after) < _kept(local)
+
+
 def measured(state: State, sums: Floats, row: int) -> base.Level:
-    """Return the level that sums [18] of counts show, with an interval that counts requests, not tokens."""
+    """Return the level that sums [19] of counts show, with an interval that counts requests, not tokens."""
     drafts, accepted = float(sums[base.DRAFTS]), float(sums[base.ACCEPTED])
     if drafts <= 0.0:
         return base.UNKNOWN_LEVEL
@@ -251,5 +278,9 @@ def measured(state: State, sums: Floats, row: int) -> base.Level:
     error = math.sqrt(float(state["noise"]["spread"][row, 0]) / max(information, 1e-9))
     # how far the MAL moves with the logit of every position together
     slope = float((np.cumprod(inner) * np.cumsum(1.0 - inner)).sum())
-    mal, width = 1.0 + accepted / drafts, 1.96 * error * slope
+    kept = accepted / drafts
+    # where lengths are mixed, positions that were not judged have their part in the MAL, too
+    unjudged = kept / max(float(np.cumprod(inner).sum()), 1e-9)
+    slope *= unjudged if unjudged > NOTEWORTHY else 1.0
+    mal, width = 1.0 + kept, 1.96 * error * slope
     return base.Level(mal, max(mal - width, 1.0), mal + width, tuple(conditional.tolist()), drafts)
