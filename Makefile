@@ -33,8 +33,9 @@ else
 	@exec $(BIN)/python -m monitor run $(foreach target,$(TARGETS),--target '$(target)') $(ARGS)
 endif
 
+# A worker per core takes tests from one that has many left. `-n 0` in ARGS runs all in one process, where --pdb works.
 test: $(VENV)/.dev system-packages ## every test; sets up all that they need. ARGS="-k word" narrows
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=worksteal $(ARGS)
 
 check: $(VENV)/.dev ## everything that a change must pass before its tests run
 	$(BIN)/ruff format --check .

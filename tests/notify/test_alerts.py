@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SITE = LinkBases("https://specmon.example.com", "https://example.com/runbooks")
-NAMINGS = {*alerts.NAMES.values(), *alerts.FLEET_NAMES.values()}
+NAMINGS = sorted({*alerts.NAMES.values(), *alerts.FLEET_NAMES.values()}, key=lambda naming: naming.name)
 
 GOLDEN = {
     "labels": {
