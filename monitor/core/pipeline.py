@@ -27,6 +27,7 @@ from monitor.core.streams import (
     TargetState,
     fleet_events,
     heirs,
+    losses,
     presence,
     quality,
     regimes,
@@ -86,12 +87,12 @@ def step(plan: Plan, state: State, scrapes: Sequence[Scrape]) -> Step:
     found: list[Event] = []
     for batch in _rounds(scrapes):
         news, changed = _read(plan, state, batch)
-        found += changed
+        found += losses.stamped(plan, state, changed)
         if news:
             observation, raised = _judge(plan, state, news)
             if observation is not None:
                 observations.append(observation)
-            found += raised
+            found += losses.stamped(plan, state, raised)
     return Step(state, tuple(observations), tuple(found))
 
 

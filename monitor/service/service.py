@@ -19,7 +19,7 @@ import numpy as np
 from monitor import notify
 from monitor.core import pipeline, streams
 from monitor.core.pages import engines
-from monitor.core.streams import checkpoint, history, presence
+from monitor.core.streams import checkpoint, history, losses, presence
 from monitor.metrics import selfmetrics
 from monitor.service import saving, snapshot
 from monitor.service.locking import StateLock
@@ -301,7 +301,8 @@ class Service:
             return
         now, limits = self._clock(), self._plan.limits
         with self._facts.lock.first():
-            self._saver.note(presence.attend(self._state, limits, self._facts.urls, now), again=True)
+            left = presence.attend(self._state, limits, self._facts.urls, now)
+            self._saver.note(losses.stamped(self._plan, self._state, left), again=True)
             self._note_states()
             kept = presence.forget(self._state, limits, now)
             if kept is not None:

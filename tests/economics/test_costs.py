@@ -47,4 +47,5 @@ def test_replicas_add_up_and_unknown_ones_are_left_out() -> None:
 
 def test_what_an_event_has_cost_is_summed_over_its_busy_time() -> None:
     """Three hours of decoding at twice the time: six GPU-hours on four GPUs."""
-    assert costs.over(2.0, 3 * 3600.0, PRICES) == pytest.approx((6.0, 15.0))
+    found = costs.over(2.0, 5e6, 3 * 3600.0, PRICES)
+    assert (found.tokens, found.gpu_hours, found.money) == pytest.approx((5e6, 6.0, 15.0))

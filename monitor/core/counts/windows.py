@@ -153,6 +153,22 @@ def around(row: npt.NDArray[np.void], change_at: float, lengths: tuple[float, ..
     return before, after
 
 
+def within(
+    state: npt.NDArray[np.void], window: int, length: float, after: Floats | float, until: Floats | float
+) -> Sums:
+    """Return the sums of those slots of a window's ring that come after one time and before another [N].
+
+    Both in unix seconds; the slots that hold them belong to neither side, so that nothing that is counted
+    later than `until` changes the answer.
+    """
+    newest = state["slot"][:, window, None]
+    slot = newest - (newest - np.arange(SLOTS)) % SLOTS
+    seconds = length / SLOTS
+    chosen = slot > np.reshape(np.floor(np.divide(after, seconds)), (-1, 1))
+    chosen &= slot < np.reshape(np.floor(np.divide(until, seconds)), (-1, 1))
+    return _sums(state, np.where(chosen[:, :, None], state["slots"][:, window], 0.0).sum(1))
+
+
 def _part(row: npt.NDArray[np.void], window: int, slot_of_change: float, *, later: bool) -> Sums:
     newest = row["slot"][0, window]
     slot = newest - (newest - np.arange(SLOTS)) % SLOTS

@@ -15,14 +15,12 @@ Shares of quantities that are unknown are in `rest`, and a share that cannot be 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from monitor.core.counts.estimates import Estimates
 
     Floats = npt.NDArray[np.float64]
 
@@ -31,6 +29,26 @@ NAMES = ("acceptance", "coverage", "delivery", "batch", "rest")
 
 TOLD_LOG_SHARE = 0.005
 """Smallest share that a sentence names, in logarithms: half a percent."""
+
+
+class Measured(Protocol):
+    """What one side of a change was like, [N] each, NaN where unknown: `Estimates` are, and `Usual`."""
+
+    @property
+    def mal(self) -> Floats:
+        """Mean acceptance length."""
+
+    @property
+    def coverage(self) -> Floats:
+        """Share of decode steps that carried a draft."""
+
+    @property
+    def tokens_per_step(self) -> Floats:
+        """Tokens delivered a decode step and request."""
+
+    @property
+    def step_seconds(self) -> Floats:
+        """Seconds of one engine step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +63,7 @@ class Shares:
     rest: Floats
 
 
-def between(before: Estimates, after: Estimates, batch_effect: Floats | None = None) -> Shares:
+def between(before: Measured, after: Measured, batch_effect: Floats | None = None) -> Shares:
     """Return the shares of each row's change of implied TPOT.
 
     batch_effect: [N] ln of the step time at the later batch size ÷ at the earlier one, by the stream's own
@@ -75,7 +93,7 @@ def _log_ratio(later: Floats, earlier: Floats) -> Floats:
     return np.log(np.where(positive, later, np.nan)) - np.log(np.where(positive, earlier, np.nan))
 
 
-def _full_where_unknown(made: Estimates) -> Floats:
+def _full_where_unknown(made: Measured) -> Floats:
     """Return the coverage, 1 where the page does not tell which steps had a draft."""
     return np.where(np.isnan(made.coverage), 1.0, made.coverage)
 

@@ -27,17 +27,36 @@ EventKind = Literal[
     "regime_change",
     "data_quality",
 ]
+COSTLY: frozenset[EventKind] = frozenset(
+    {"collapse", "drop", "tail_drop", "decay", "improvement", "dead_draft", "speculation_silent"}
+)
+"""Kinds of events that have a cost: those that say how well speculation does."""
 CONFIDENCE_QUANTILE = 1.96  # 95 %, two sides
 UNKNOWN_LEVEL = Level(math.nan, math.nan, math.nan, (), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a change costs: ratios after ÷ before, NaN where unknown; 1 is no cost."""
+    """What a change costs: ratios after ÷ before, NaN where unknown; 1 is no cost.
+
+    Losses are against what the same GPU time delivered before: at present (tokens per second, GPU-seconds per
+    million tokens, GPU-hours and money a day) and since the change (`tokens_lost`, `gpu_hours`, `money`);
+    negative where it is a gain. `busy_ratio` is the share of the time spent decoding, NaN where the page does
+    not tell: GPU time and money are upper bounds then. `tpot_log_shares` are (name, share of ln tpot_ratio).
+    """
 
     tokens_per_step_ratio: float = math.nan
     tpot_ratio: float = math.nan
     benefit_lost_ratio: float = math.nan
+    tokens_per_second_lost: float = math.nan
+    gpu_seconds_per_million_tokens: float = math.nan
+    gpu_hours_per_day: float = math.nan
+    money_per_day: float = math.nan
+    tokens_lost: float = math.nan
+    gpu_hours: float = math.nan
+    money: float = math.nan
+    busy_ratio: float = math.nan
+    tpot_log_shares: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,11 +267,7 @@ def as_json(event: Event) -> dict[str, object]:
         "closed_at": None if event.closed_at is None else number(event.closed_at),
         "before": _level(event.before),
         "after": _level(event.after),
-        "cost": {
-            "tokens_per_step_ratio": number(event.cost.tokens_per_step_ratio),
-            "tpot_ratio": number(event.cost.tpot_ratio),
-            "benefit_lost_ratio": number(event.cost.benefit_lost_ratio),
-        },
+        "cost": cost_as_json(event.cost),
         "verdict": _verdict(event),
         "positions": list(event.positions),
         "causes": [
@@ -262,6 +277,15 @@ def as_json(event: Event) -> dict[str, object]:
         "facts": list(event.facts),
         "detector": event.detector,
     }
+
+
+def cost_as_json(cost: Cost) -> dict[str, object]:
+    """Return what an event costs as its JSON has it; `tpot_log_shares` by name, None where unknown."""
+    record: dict[str, object] = {
+        name: number(getattr(cost, name)) for name in Cost.__slots__ if name != "tpot_log_shares"
+    }
+    known = [(name, number(share)) for name, share in cost.tpot_log_shares if math.isfinite(share)]
+    return record | {"tpot_log_shares": dict(known) if known else None}
 
 
 def _verdict(event: Event) -> dict[str, object] | None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from monitor.core.events import Event
     from monitor.core.events.attribution import Mark
     from monitor.core.pages.scrapes import Failure, StreamKey
+    from monitor.core.streams.outsets import Outset
 
 STATES = (
     "warming",
@@ -83,6 +84,7 @@ class Identity:
 
     `doubt` is the open event that its counters contradict each other: it stands beside one of acceptance;
     `contradiction` is what they last contradicted each other in, in words.
+    `outset` is what was usual before the open change of acceptance, its model's too: what it costs follows.
     `ended` says in a sentence that another stream took its place, empty while none did.
     """
 
@@ -97,6 +99,7 @@ class Identity:
     marks: list[Mark] = field(default_factory=list)
     event: Event | None = None
     doubt: Event | None = None
+    outset: Outset | None = None
     contradiction: str = ""
     ended: str = ""
     change_counts: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from monitor.core.pages.scrapes import StreamKey
 from monitor.core.streams import STATUS, TABLES, Identity, State, TargetState, reference_files
 from monitor.core.streams.groups import Groups
 from monitor.core.streams.model_references import References
+from monitor.core.streams.outsets import Outset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,6 +131,7 @@ def _identity_to_json(identity: Identity) -> dict[str, object]:
         "marks": [dataclasses.astuple(mark) for mark in identity.marks],
         "event": event_to_json(identity.event) if identity.event else None,
         "doubt": event_to_json(identity.doubt) if identity.doubt else None,
+        "outset": dataclasses.asdict(identity.outset) if identity.outset else None,
         "contradiction": identity.contradiction,
         "ended": identity.ended,
         "change_counts": [[*key, times] for key, times in identity.change_counts.items()],
@@ -145,6 +147,8 @@ def _identity_from_json(saved: dict[str, object]) -> Identity:
     for name in ("event", "doubt"):
         fields[name] = event_from_json(fields[name]) if fields[name] else None  # type: ignore[arg-type]
     fields["change_counts"] = {(kind, way): times for kind, way, times in fields["change_counts"]}  # type: ignore[attr-defined]
+    outset = dict(fields.get("outset") or {})  # type: ignore[call-overload]
+    fields["outset"] = Outset(**outset | {"counted": tuple(outset["counted"])}) if outset else None
     fields["seen"] = ("restored",) if fields.pop("begun") else ()
     return Identity(**fields)  # type: ignore[arg-type]
 
@@ -178,7 +182,9 @@ def event_from_json(saved: Mapping[str, object]) -> Event:
     for name in ("before", "after"):
         level = dict(fields[name])  # type: ignore[call-overload]
         fields[name] = Level(**level | {"conditional": tuple(level["conditional"])})
-    fields["cost"] = Cost(**fields["cost"])  # type: ignore[arg-type]
+    cost = dict(fields["cost"])  # type: ignore[call-overload]
+    shares = tuple((name, share) for name, share in cost.get("tpot_log_shares", ()))
+    fields["cost"] = Cost(**cost | {"tpot_log_shares": shares})
     fields["causes"] = tuple(Cause(**cause) for cause in fields["causes"])  # type: ignore[attr-defined]
     for name in ("positions", "facts", "streams"):
         fields[name] = tuple(fields[name])  # type: ignore[arg-type]
