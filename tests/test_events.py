@@ -26,7 +26,30 @@ CONTRACT = {
 WHY = Attribution(
     ("x went from 1 to 2",), (Cause("draft", 0.8, "x went from 1 to 2"), Cause("unknown", 0.2, "…"))
 )
-COST = Cost(tokens_per_step_ratio=0.5, tpot_ratio=1.9, benefit_lost_ratio=0.9)
+COST = Cost(
+    tokens_per_step_ratio=0.5,
+    tpot_ratio=1.9,
+    benefit_lost_ratio=0.9,
+    tokens_per_second_lost=450.0,
+    gpu_hours_per_day=11.4,
+    gpu_hours=2.5,
+    busy_ratio=1.0,
+    tpot_log_shares=(("total", 0.641854), ("acceptance", 0.693147), ("rest", -0.051293)),
+)
+COST_RECORD = {
+    "tokens_per_step_ratio": 0.5,
+    "tpot_ratio": 1.9,
+    "benefit_lost_ratio": 0.9,
+    "tokens_per_second_lost": 450.0,
+    "gpu_seconds_per_million_tokens": None,
+    "gpu_hours_per_day": 11.4,
+    "money_per_day": None,
+    "tokens_lost": None,
+    "gpu_hours": 2.5,
+    "money": None,
+    "busy_ratio": 1.0,
+    "tpot_log_shares": {"total": 0.641854, "acceptance": 0.693147, "rest": -0.051293},
+}
 
 
 def alarm(action: Action = "open") -> Alarm:
@@ -111,13 +134,13 @@ def test_the_json_is_that_of_the_contract() -> None:
         "conditional": [0.8, 0.8, None],
         "drafts": 5000.0,
     }
-    assert record["cost"] == {"tokens_per_step_ratio": 0.5, "tpot_ratio": 1.9, "benefit_lost_ratio": 0.9}
+    assert record["cost"] == COST_RECORD
     assert record["causes"] == [
         {"cause": "draft", "weight": 0.8, "evidence": "x went from 1 to 2"},
         {"cause": "unknown", "weight": 0.2, "evidence": "…"},
     ]
     noted = events.as_json(events.noted("host~m~0", KEY, "speculation_off", 50.0, WHY))
-    assert noted["cost"] == dict.fromkeys(("tokens_per_step_ratio", "tpot_ratio", "benefit_lost_ratio"))
+    assert noted["cost"] == dict.fromkeys(COST_RECORD)
     for each in (record, noted):
         assert json.loads(json.dumps(each, allow_nan=False)) == each
 

@@ -115,12 +115,9 @@ def _begin(state: State, rows: Rows, change_at: float) -> None:
         )
     )
     usual = estimates.from_sums(before)
-    # what stands in a ring's slots after the change was counted after it
-    since = windows.within(table, longest, lengths[longest], change_at, math.inf)
-    finer = windows.within(table, present, lengths[present], change_at, math.inf)
-    reach = table["slot"][:, present] - change_at // (lengths[present] / windows.SLOTS) < windows.SLOTS
-    later = np.where(reach[:, None], finer.vectors, since.vectors)[:, COUNTED]
-    counted = windows.total(table).vectors[:, COUNTED] - later
+    finest = table["slot"][:, present] - change_at // (lengths[present] / windows.SLOTS) < windows.SLOTS
+    fine, coarse = (_later(table, window, lengths[window], change_at) for window in (present, longest))
+    counted = windows.total(table).vectors[:, COUNTED] - np.where(finest[:, None], fine, coarse)
     for index, row in enumerate(fresh.tolist()):
         state.identities[row].outset = Outset(
             at=change_at,
@@ -131,6 +128,14 @@ def _begin(state: State, rows: Rows, change_at: float) -> None:
             step_seconds=float(usual.step_seconds[index]),
             batch_size=float(usual.batch_size[index]),
         )
+
+
+def _later(table: npt.NDArray[np.void], window: int, length: float, change_at: float) -> Floats:
+    """Return what a ring's slots hold of the time after a change; that of the change in part."""
+    slot = length / windows.SLOTS
+    part = 1.0 - change_at / slot % 1.0
+    held = windows.within(table, window, length, change_at - slot, change_at + slot).vectors[:, COUNTED]
+    return windows.within(table, window, length, change_at, math.inf).vectors[:, COUNTED] + part * held
 
 
 def _either(first: Sums, second: Sums) -> Sums:
