@@ -107,6 +107,7 @@ ROOMS: dict[str, frozenset[str]] = {
         ("sources.discovery", ".pages.engines metrics settings sources"),
         ("store", ".streams metrics"),
         ("web", "metrics"),
+        ("web.door", "settings web"),
         ("notify", ".detectors.base metrics sources web"),
         ("service.demo", ""),
         (
@@ -120,7 +121,7 @@ ROOMS: dict[str, frozenset[str]] = {
             "service.commands",
             (
                 ".pages .pages.exposition .pages.engines .detectors .economics .events .streams .pipeline "
-                "settings sources sources.discovery store web notify service.demo service"
+                "settings sources sources.discovery store web web.door notify service.demo service"
             ),
         ),
         ("__main__", "service.commands"),
@@ -129,6 +130,7 @@ ROOMS: dict[str, frozenset[str]] = {
 
 # Library → the one part that knows it, in one module or two.
 ONLY_IN = {
+    "bcrypt": {"web"},
     "dns": {"sources"},
     "httpx2": {"sources"},
     "lightkube": {"sources"},

@@ -86,7 +86,7 @@ def test_check_config_shows_what_is_in_effect(tmp_path: Path) -> None:
     file.write_text("scrape: {bearer_token: hunter2, interval: 5s}\nlog: {level: debug}\n")
     done = specmon(
         "check-config", "--target", "http://a", "--target=http://b:9/x", "--web.enable-reload",
-        SPECMON_CONFIG=str(file), SPECMON_LOG__LEVEL="error",
+        SPECMON_CONFIG=str(file), SPECMON_LOG__LEVEL="error", SPECMON_WEB__ADMIN_TOKEN="t",
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (commands.FINE, "")
     shown = yaml.safe_load(done.stdout)

@@ -34,7 +34,7 @@ def test_defaults_hold_without_anything() -> None:
     loaded = settings.load({}, {})
     assert loaded.targets == ()
     assert (loaded.scrape.interval, loaded.scrape.timeout, loaded.scrape.body_limit) == (15.0, 10.0, 32 << 20)
-    assert loaded.web.sockets == ((None, 10101),)
+    assert loaded.web.sockets == (("127.0.0.1", 10101),)
     assert loaded.store.path == ""
     assert loaded.detection.false_alarms_per_month == 1.0
 
@@ -366,3 +366,33 @@ def test_listen_addresses(address: str, expected: tuple[str | None, int]) -> Non
     """A listen address is host and port; without a host it is every interface."""
     assert values.host_and_port(address) == expected
     assert settings.load({"web.listen_address": [address]}, {}).web.sockets == (expected,)
+
+
+def test_a_container_listens_on_every_interface() -> None:
+    """Where the variable `container` is set that is the default, which every other layer overrules."""
+    assert settings.load({}, {"container": "oci"}).web.sockets == ((None, 10101),)
+    given = {"container": "oci", "SPECMON_WEB__LISTEN_ADDRESS": "127.0.0.1:1"}
+    assert settings.load({}, given).web.sockets == (("127.0.0.1", 1),)
+
+
+def test_reloading_over_http_needs_a_token() -> None:
+    """Whoever enables it says who may, once."""
+    on = {"SPECMON_WEB__ENABLE_RELOAD": "true"}
+    with pytest.raises(settings.Invalid, match="expected admin_token or admin_token_file"):
+        settings.load({}, on)
+    assert settings.load({}, on | {"SPECMON_WEB__ADMIN_TOKEN": "t"}).web.enable_reload
+
+
+@pytest.mark.parametrize(
+    ("web", "hosts"),
+    [
+        ({}, {"localhost", "127.0.0.1"}),
+        ({"LISTEN_ADDRESS": ":1"}, None),
+        ({"LISTEN_ADDRESS": ":1", "ALLOWED_HOSTS": "Specmon.example"}, {"specmon.example"}),
+        ({"EXTERNAL_URL": "https://outer.example/x"}, {"localhost", "127.0.0.1", "outer.example"}),
+    ],
+)
+def test_whose_names_are_answered(web: dict[str, str], hosts: set[str] | None) -> None:
+    """On loopback alone only our own names are; on every interface any, unless they are listed."""
+    found = settings.load({}, {f"SPECMON_WEB__{name}": value for name, value in web.items()})
+    assert found.web.hosts == (hosts and frozenset(hosts))

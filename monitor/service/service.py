@@ -21,7 +21,7 @@ from monitor.core import pipeline, streams
 from monitor.core.pages import engines
 from monitor.core.streams import checkpoint, history, losses, presence
 from monitor.metrics import selfmetrics
-from monitor.service import saving, snapshot
+from monitor.service import probes, saving, snapshot
 from monitor.service.locking import StateLock
 from monitor.sources import http
 from monitor.sources.discovery import shards
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from monitor.metrics.textformat import Family
     from monitor.notify import Notifier
     from monitor.notify.notifier import KeptNotices
-    from monitor.service.snapshot import SnapshotParts
+    from monitor.service.snapshot import Snapshot, SnapshotParts
     from monitor.sources.discovery.running import Discovery
     from monitor.sources.prometheus import GridReader
     from monitor.sources.targets import Target
@@ -78,6 +78,7 @@ class Service:
         self._clock, self._bucket = clock, bucket
         self._discovery = discovery
         self._queried, self._shard = queried, shard or shards.Shard()
+        self._targets = {target.name: target for target in targets}
         self._scraped = {target.name: target.url for target in targets}
         self._notifier = notifier or notify.Notifier(clock=clock)
         self._pending: list[Scrape] = []
@@ -96,6 +97,11 @@ class Service:
     def snapshot(self) -> snapshot.Snapshot:
         """Return a look at everything now."""
         return snapshot.Snapshot(self._facts, self._clock())
+
+    async def probe(self, name: str, seconds: float | None) -> Snapshot | None:
+        """Scrape one of the targets once and return what that shows; None where none has this name."""
+        target = self._targets.get(name)
+        return None if target is None else await probes.probed(self._facts, self._plan, target, seconds)
 
     def ready(self) -> tuple[bool, str]:
         """Return whether all loops run, and which does not."""
@@ -138,6 +144,7 @@ class Service:
             self._engines.pop(name, None)
             self._failing.pop(name, None)
         self._plan = self._facts.plan = plan
+        self._targets = {target.name: target for target in targets}
         self._scraped = {target.name: target.url for target in targets}
         self._list()
 

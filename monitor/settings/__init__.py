@@ -40,6 +40,7 @@ def load(
     """The settings that flags, environment and YAML file make together.
 
     `arguments` are texts by name of the setting (`web.listen_address`), `environment` is all of it.
+    In a container, which says so by a variable `container`, the default is to listen on every interface.
     Raises Invalid with a line per problem, UnreadableFile when the file cannot be read.
     """
     known = {setting.name: setting for setting in describe()}
@@ -47,6 +48,7 @@ def load(
         layers.from_flags(arguments),
         layers.from_environment(environment, [name for name in known if not known[name].nested]),
         layers.from_file(config_file),
+        layers.of_a_container(environment),
     )
     values: dict[str, Any] = {"layers": given}
     try:
@@ -77,7 +79,11 @@ def digest(settings: Settings) -> str:
     secrets = [settings.scrape.bearer_token, *(target.bearer_token for target in settings.targets)]
     secrets += [value for target in settings.targets for value in target.headers.values()]
     secrets += [source.bearer_token for source in settings.discovery.http]
-    secrets += [settings.prometheus.bearer_token, *settings.prometheus.headers.values()]
+    secrets += [
+        settings.web.admin_token,
+        settings.prometheus.bearer_token,
+        *settings.prometheus.headers.values(),
+    ]
     receivers = [*settings.notify.alertmanagers, *settings.notify.webhooks]
     secrets += [each.bearer_token for each in receivers]
     secrets += [value for each in receivers for value in each.headers.values()]

@@ -98,6 +98,12 @@ def from_file(file: str | None) -> Layer:
     return Layer(_mapping(file, text), lambda name: f"{file}: {name}")
 
 
+def of_a_container(environment: Mapping[str, str]) -> Layer:
+    """The lowest layer: a loopback interface that nobody can reach is of no use inside a container."""
+    inside = bool(environment.get("container"))
+    return Layer({"web": {"listen_address": [":10101"]}} if inside else {}, str)
+
+
 def _is_service_link(key: str, text: str) -> bool:
     # SPECMON_WEB_PORT=9000 is somebody's mistake, SPECMON_WEB_PORT=tcp://10.0.0.1:80 is Kubernetes.
     bare = key.endswith("_PORT") and not key.endswith(

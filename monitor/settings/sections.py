@@ -190,14 +190,31 @@ class Web(Section):
     """Where metrics, report and API are served."""
 
     listen_address: ListOf[ListenAddress] = Field(
-        (":10101",), description="Addresses to listen on; port 0 takes a free one."
+        ("127.0.0.1:10101",),
+        description="Addresses to listen on. `:10101`, the default in a container, is every interface.",
+    )
+    config_file: ReadableFile = Field(
+        "", description="TLS, users and headers, in exporter-toolkit's format; read again when it changes."
+    )
+    allowed_hosts: ListOf[str] = Field(
+        (),
+        description=(
+            "Host names to answer to. Empty: any; listening on loopback alone: localhost and external_url's."
+        ),
+    )
+    admin_token: Secret = Field(
+        NO_SECRET, description="Token that a request which changes something must have; without it none may."
+    )
+    admin_token_file: ReadableFile = Field(
+        "", description="File that holds the token; read again for each such request."
     )
     external_url: OptionalUrl = Field(
         "", description="Address under which people reach this monitor; for links."
     )
     route_prefix: RoutePrefix = Field("", description="Path that all routes start with.")
     enable_reload: bool = Field(
-        False, description="Whether POST /-/reload reads the settings again; SIGHUP always does."
+        False,
+        description="Whether POST /-/reload, with the token, reads the settings again; SIGHUP always does.",
     )
 
     @field_validator("listen_address")
@@ -206,6 +223,25 @@ class Web(Section):
         if not given:
             raise ValueError("expected at least one address")
         return given
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Self:
+        if self.admin_token.get_secret_value() and self.admin_token_file:
+            raise ValueError("expected admin_token or admin_token_file, read both")
+        if self.enable_reload and not (self.admin_token.get_secret_value() or self.admin_token_file):
+            raise ValueError("expected admin_token or admin_token_file with enable_reload, read neither")
+        return self
+
+    @property
+    def hosts(self) -> frozenset[str] | None:
+        """The host names to answer to beside addresses, None: any."""
+        outer = {urlsplit(self.external_url).hostname or ""} - {""}
+        if self.allowed_hosts:
+            return frozenset({each.lower() for each in self.allowed_hosts} | outer)
+        heard = {host or "" for host, _ in self.sockets}
+        if all(host in {"localhost", "::1"} or host.startswith("127.") for host in heard):
+            return frozenset({"localhost"} | heard | outer)
+        return None
 
     @property
     def sockets(self) -> tuple[tuple[str | None, int], ...]:

@@ -19,6 +19,8 @@ from monitor.web.screens import layout, service
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from aiohttp.typedefs import Middleware
+
     from monitor.web.answers import Answer
     from monitor.web.routes import Route
     from monitor.web.view import View
@@ -37,6 +39,9 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Server": "specmon",
 }
+LARGEST_BODY_BYTES = 64 << 10
+_PROBE_OFFSET_SECONDS = 0.5  # so much earlier than Prometheus gives up, as exporters do
+_MOST_PROBES = 4
 _WORTH_PACKING = 1024
 _GZIP_LEVEL = 1
 _THREADS = 2
@@ -50,12 +55,15 @@ class Options:
 
     `route_prefix` stands before every path here, `external_url` is how people reach us through a proxy;
     without a prefix of its own, the external URL's path is the prefix, as in Prometheus. `reload` returns an
-    empty text, or one sentence that says why the old settings stay in force.
+    empty text, or one sentence that says why the old settings stay in force. `guards` stand before every
+    path; `probe` scrapes the target of that name once, within so many seconds (None: its own time).
     """
 
     external_url: str = ""
     route_prefix: str | None = None
     reload: Callable[[], Awaitable[str]] | None = None
+    guards: tuple[Middleware, ...] = ()
+    probe: Callable[[str, float | None], Awaitable[View | None]] | None = None
 
     @property
     def prefix(self) -> str:
@@ -70,7 +78,9 @@ class Options:
 def application(make_view: Callable[[], View], options: Options | None = None) -> web.Application:
     """Return the application; `make_view` is called on the event loop, once per request."""
     server = _Dispatcher(make_view, options or Options())
-    app = web.Application(middlewares=[server.errors])
+    app = web.Application(
+        middlewares=[*server.options.guards, server.errors], client_max_size=LARGEST_BODY_BYTES
+    )
     app.on_response_prepare.append(_secure)
     app.cleanup_ctx.append(server.threads)
     prefix = server.options.prefix
@@ -78,6 +88,7 @@ def application(make_view: Callable[[], View], options: Options | None = None) -
         app.router.add_get(prefix + path, server.answering(route, urgent=path in _URGENT))
     app.router.add_get(f"{prefix}/-/healthy", _healthy)
     app.router.add_get(f"{prefix}/static/{{name}}", _static)
+    app.router.add_get(f"{prefix}/probe", server.probe)
     app.router.add_post(f"{prefix}/-/reload", server.reload)
     if prefix:
         for path in ("/", prefix):
@@ -115,6 +126,7 @@ class _Dispatcher:
         self._programs = links.for_programs(options.external_url, options.prefix)
         self._executor: ThreadPoolExecutor | None = None
         self._urgent: ThreadPoolExecutor | None = None
+        self._probes = 0
 
     async def threads(self, _: web.Application) -> AsyncIterator[None]:
         """Keep a few threads while the application runs, so that a big page does not stop the scrapes."""
@@ -159,12 +171,29 @@ class _Dispatcher:
             raise Refused(500, f"the old settings stay in force: {failure}")
         return web.Response(text="reloaded\n")
 
+    async def probe(self, request: web.Request) -> web.StreamResponse:
+        """Answer `/probe?target=`: one scrape of a target that is listed, as a metrics page of its own."""
+        name = request.query.get("target", "")
+        if self.options.probe is None or self._probes >= _MOST_PROBES:
+            raise Refused(503, "no probe is possible now")
+        asked = asking.seconds(request.headers.get("X-Prometheus-Scrape-Timeout-Seconds", ""))
+        self._probes += 1
+        try:
+            view = await self.options.probe(name, asked and max(asked - _PROBE_OFFSET_SECONDS, 0.1))
+        finally:
+            self._probes -= 1
+        if view is None:
+            raise Refused(404, f"no target {name[:80]!r}; /targets lists those that can be probed")
+        return await self._respond(request, routes.probed, view=view)
+
     async def redirect(self, _: web.Request) -> web.StreamResponse:
         """Send whoever asks for the bare root to the landing page."""
         raise web.HTTPFound(self._pages.to("/"))
 
-    async def _respond(self, request: web.Request, route: Route, *, urgent: bool = False) -> web.Response:
-        view = self._make_view()
+    async def _respond(
+        self, request: web.Request, route: Route, *, urgent: bool = False, view: View | None = None
+    ) -> web.Response:
+        view = view or self._make_view()
         ask = self._ask(request, view)
         packed = asking.accepts_gzip(request.headers.get("Accept-Encoding", ""))
         loop = asyncio.get_running_loop()
@@ -208,7 +237,9 @@ def _error(ask: Ask, path: str, status: int, message: str) -> Answer:
 
 
 async def _secure(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(HEADERS)
+    # What the web configuration file says stays; the library's own name never does.
+    missing = {name: value for name, value in HEADERS.items() if name not in response.headers}
+    response.headers.update(missing | {"Server": HEADERS["Server"]})
 
 
 async def _healthy(_: web.Request) -> web.StreamResponse:

@@ -99,6 +99,15 @@ def best_media_type(accept: str, offered: Sequence[str]) -> str | None:
     return best
 
 
+def seconds(header: str) -> float | None:
+    """Return the seconds that a header such as Prometheus's time-out says, None where it says none."""
+    try:
+        value = float(header)
+    except ValueError:
+        return None
+    return value if 0 < value < 3600 else None  # noqa: PLR2004
+
+
 def accepts_gzip(accept_encoding: str) -> bool:
     """Return whether the Accept-Encoding header allows gzip by name."""
     wishes = dict(_wish(part) for part in accept_encoding.split(",") if part.strip())

@@ -57,6 +57,17 @@ def metrics(own: CollectorRegistry) -> Route:
     return answer
 
 
+def probed(ask: Ask, view: View) -> Answer:
+    """Answer `/probe?target=` with the families of a view that holds that target alone."""
+    ask.expect("target")
+    types = ["text/plain", "application/openmetrics-text"]
+    openmetrics = asking.best_media_type(ask.accept, types) == types[1]
+    body = textformat.render(view.families(ask.query["target"]), openmetrics=openmetrics)
+    return answers.Answer(
+        body, textformat.OPENMETRICS_CONTENT_TYPE if openmetrics else textformat.TEXT_CONTENT_TYPE
+    )
+
+
 def report(ask: Ask, view: View) -> Answer:
     """Answer `/report`: all streams, worst first."""
     ask.expect("format", "refresh", "state", "limit")

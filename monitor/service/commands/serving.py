@@ -9,15 +9,17 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from aiohttp import web as http
-
 from monitor import notify, settings, store
 from monitor.service import assembly, commands, service
 from monitor.sources.discovery import running as discovering
 from monitor.web import app
+from monitor.web.door import guard, listening, webfile
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Callable, Sequence
+
+    from aiohttp import web as http
 
     from monitor.core.pipeline import Plan
     from monitor.settings import Settings
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from monitor.sources.targets import Target
 
 log = logging.getLogger(__name__)
-
-LAST_ANSWERS_SECONDS = 2.0  # so long requests that are being answered may hold up the end
 
 READ_AT_START = (
     "web",
@@ -67,15 +67,28 @@ async def serve(
         )
         in_force.discovery.on_change(lambda: in_force.apply(running))
         reload = None if reread is None else _reloader(running, in_force, reread)
-        options = app.Options(
-            external_url=effective.web.external_url,
-            route_prefix=effective.web.route_prefix or None,
-            reload=reload if effective.web.enable_reload else None,
-        )
-        async with _listening(app.application(running.snapshot, options), effective) as address:
+        file, guards = _door(effective)
+        options = _options(effective, guards, running, reload)
+        application = app.application(running.snapshot, options)
+        async with _listening(application, effective, file.listening()) as address:
             watched = _watched(len(targets), effective, finders)
             print(f"specmon watches {watched}. Report: {address}{options.prefix}/report", flush=True)
             await running.run(stop)
+
+
+def _options(
+    effective: Settings,
+    guards: guard.Guard,
+    running: service.Service,
+    reload: Callable[[], Awaitable[str]] | None,
+) -> app.Options:
+    return app.Options(
+        external_url=effective.web.external_url,
+        route_prefix=effective.web.route_prefix or None,
+        reload=reload if effective.web.enable_reload else None,
+        guards=(guards.middleware,),
+        probe=running.probe,
+    )
 
 
 def _watched(count: int, effective: Settings, finders: Sequence[Provider]) -> str:
@@ -168,23 +181,30 @@ def _reloader(
     return reload
 
 
-@contextlib.asynccontextmanager
-async def _listening(application: http.Application, effective: Settings) -> AsyncIterator[str]:
-    runner = http.AppRunner(
-        application, access_log=None, handle_signals=False, shutdown_timeout=LAST_ANSWERS_SECONDS
-    )
-    await runner.setup()
+def _door(effective: Settings) -> tuple[webfile.WebFile, guard.Guard]:
+    """Return what stands before every path; raises Unusable where its file cannot be used."""
+    web = effective.web
     try:
-        for host, port in effective.web.sockets:
-            try:
-                await http.TCPSite(runner, host, port).start()
-            except OSError as error:
-                raise commands.Unusable(f"cannot listen on {host or ''}:{port}: {error.strerror}") from error
-        host, port = runner.addresses[0][:2]
-        shown = "127.0.0.1" if host in ("0.0.0.0", "::", "") else f"[{host}]" if ":" in host else host  # noqa: S104 - compared
-        yield f"http://{shown}:{port}"
-    finally:
-        await runner.cleanup()
+        file = webfile.WebFile(web.config_file)
+    except (settings.Invalid, settings.UnreadableFile) as error:
+        raise commands.Unusable(str(error)) from error
+    rules = guard.Rules(web.hosts, web.admin_token.get_secret_value(), web.admin_token_file)
+    if web.hosts is None and not web.config_file:
+        log.info("other machines can read all pages: no web.config_file asks for a password or certificate")
+    return file, guard.Guard(rules, file)
+
+
+@contextlib.asynccontextmanager
+async def _listening(
+    application: http.Application, effective: Settings, tls: ssl.SSLContext | None
+) -> AsyncIterator[str]:
+    try:
+        async with listening.listening(application, effective.web.sockets, tls) as addresses:
+            host, port = addresses[0]
+            shown = "127.0.0.1" if host in ("0.0.0.0", "::", "") else f"[{host}]" if ":" in host else host  # noqa: S104 - compared
+            yield f"http{'' if tls is None else 's'}://{shown}:{port}"
+    except listening.TakenError as error:
+        raise commands.Unusable(str(error)) from error
 
 
 if TYPE_CHECKING:
