@@ -253,15 +253,20 @@ def joined(cost: Cost, found: Losses, *, shared: bool) -> Cost:
     busy = found.busy[np.isfinite(found.busy)]
     return replace(
         cost,
-        tokens_per_second_lost=now.tokens_per_second,
-        gpu_seconds_per_million_tokens=now.gpu_seconds_per_million_tokens,
-        gpu_hours_per_day=now.gpu_hours_per_day,
-        money_per_day=now.money_per_day,
-        tokens_lost=so_far.tokens,
-        gpu_hours=so_far.gpu_hours,
-        money=so_far.money,
+        tokens_per_second_lost=_known(now.tokens_per_second),
+        gpu_seconds_per_million_tokens=_known(now.gpu_seconds_per_million_tokens),
+        gpu_hours_per_day=_known(now.gpu_hours_per_day),
+        money_per_day=_known(now.money_per_day),
+        tokens_lost=_known(so_far.tokens),
+        gpu_hours=_known(so_far.gpu_hours),
+        money=_known(so_far.money),
         busy_ratio=float(busy.mean()) if len(busy) else math.nan,
         tpot_log_shares=()
         if shared
-        else tuple((name, float(values[0])) for name, values in found.shares.items()),
+        else tuple((name, _known(values[0])) for name, values in found.shares.items()),
     )
+
+
+def _known(number: float) -> float:
+    """Return the number; what is not known is one and the same object, so that equal costs are equal."""
+    return float(number) if math.isfinite(number) else math.nan
