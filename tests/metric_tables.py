@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from monitor import metrics
+from monitor.core.vocabulary import DIRECTION_OF, TROUBLES
 
 STATE_NAMES = (
     "warming",
@@ -18,15 +19,7 @@ STATE_NAMES = (
     "stale",
     "unsupported",
 )
-KINDS = (
-    ("collapse", "down"),
-    ("drop", "down"),
-    ("tail_drop", "down"),
-    ("decay", "down"),
-    ("improvement", "up"),
-    ("dead_draft", "down"),
-    ("speculation_silent", "down"),
-)
+KINDS = tuple((kind, DIRECTION_OF[kind]) for kind in TROUBLES)
 
 
 def stream_table(

@@ -61,12 +61,13 @@ VOCABULARY = frozenset({"monitor.web.markup"})
 ROOMS: dict[str, frozenset[str]] = {
     name: frozenset(f"core.{each[1:]}" if each.startswith(".") else each for each in allowed.split())
     for name, allowed in (
+        ("core.vocabulary", ""),
         ("core.tables", ""),
         ("core.pages.exposition", ""),
         ("core.pages.engines", ".pages.exposition"),
         ("core.pages", ".pages.exposition .pages.engines"),
         ("core.counts", ".pages.engines"),
-        ("core.detectors.base", ""),
+        ("core.detectors.base", ".vocabulary"),
         ("core.detectors.measures", ".pages.engines .counts .detectors.base"),
         ("core.detectors.floor", ".detectors.base .detectors.measures"),
         ("core.detectors.plunge", ".detectors.base .detectors.measures"),
@@ -74,7 +75,10 @@ ROOMS: dict[str, frozenset[str]] = {
         ("core.detectors.shape", ".detectors.base .detectors.measures"),
         ("core.detectors.trend", ".detectors.base .detectors.measures"),
         ("core.detectors.sightings", ".detectors.base .detectors.shape"),
-        ("core.detectors.troubles", ".detectors.base .detectors.measures .detectors.sightings " + SEEING),
+        (
+            "core.detectors.troubles",
+            ".vocabulary .detectors.base .detectors.measures .detectors.sightings " + SEEING,
+        ),
         (
             "core.detectors",
             ".pages.engines .counts .detectors.base .detectors.measures .detectors.sightings "
@@ -83,17 +87,18 @@ ROOMS: dict[str, frozenset[str]] = {
         (
             "core.fleet",
             (
-                ".tables .counts .detectors.base .detectors.measures .detectors.floor .detectors.plunge "
+                ".vocabulary .tables .counts .detectors.base .detectors.measures .detectors.floor .detectors.plunge "
                 ".detectors.level .detectors.shape .detectors.sightings .detectors.troubles"
             ),
         ),
         ("core.events.attribution", ".pages.engines .counts"),
-        ("core.events", ".pages .detectors.base .fleet .events.attribution"),
+        ("core.events", ".vocabulary .pages .detectors.base .fleet .events.attribution"),
         ("core.economics", ".pages.engines .counts"),
         (
             "core.streams",
             (
-                ".tables .pages .pages.engines .counts .detectors .detectors.base .fleet .events .economics "
+                ".vocabulary .tables .pages .pages.engines .counts .detectors .detectors.base .fleet .events "
+                ".economics "
                 ".events.attribution"
             ),
         ),
@@ -102,26 +107,26 @@ ROOMS: dict[str, frozenset[str]] = {
             ".economics .tables .pages .pages.engines .counts .detectors .events .events.attribution .streams",
         ),
         ("metrics", ""),
-        ("settings", ""),
+        ("settings", ".vocabulary .pages.engines"),
         ("sources", ".pages .pages.engines metrics"),
         ("sources.discovery", ".pages.engines metrics settings sources"),
         ("store", ".streams metrics"),
-        ("web", "metrics"),
+        ("web", ".vocabulary metrics"),
         ("web.door", "settings web"),
-        ("notify", ".detectors.base metrics sources web"),
+        ("notify", ".vocabulary metrics sources web"),
         ("service.demo", ""),
         (
             "service",
             (
-                ".pages .pages.engines .counts .detectors .events .economics .streams .pipeline "
+                ".vocabulary .pages .pages.engines .counts .detectors .events .economics .streams .pipeline "
                 "metrics settings sources sources.discovery store web notify"
             ),
         ),
         (
             "service.commands",
             (
-                ".pages .pages.exposition .pages.engines .detectors .economics .events .streams .pipeline "
-                "settings sources sources.discovery store web web.door notify service.demo service"
+                ".vocabulary .pages .pages.exposition .pages.engines .detectors .economics .events .streams "
+                ".pipeline settings sources sources.discovery store web web.door notify service.demo service"
             ),
         ),
         ("__main__", "service.commands"),

@@ -17,6 +17,7 @@ from monitor.core import pipeline, streams
 from monitor.core.counts import estimates, windows
 from monitor.core.pages.engines.base import Counter
 from monitor.core.streams import summaries
+from monitor.core.vocabulary import STATES
 from tests import captures
 
 if TYPE_CHECKING:
@@ -312,4 +313,4 @@ def test_states_are_of_the_known_ones(run: str) -> None:
     state, _ = captures.replay(pages)
     for later, expected in ((1.0, None), (900.0, "stale")):
         (code,) = streams.states(state, np.array([pages[-1].at + later]), streams.Limits()).tolist()
-        assert expected in (None, streams.STATES[code])
+        assert expected in (None, STATES[code])

@@ -15,6 +15,7 @@ from monitor.core.pages import looks
 from monitor.core.pages.engines.base import UNKNOWN, Counter
 from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams import summaries
+from monitor.core.vocabulary import STATES
 from tests import made
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def test_idle_is_told_from_a_measured_one() -> None:
         pipeline.step(plan, state, [Scrape("case", at, body=page)])
     assert np.isnan(estimates.from_sums(windows.total(state.sums)).mal[0])
     (code,) = streams.states(state, np.array([120.0]), plan.limits)
-    assert streams.STATES[code] == "idle"
+    assert STATES[code] == "idle"
 
 
 def test_a_crash_and_restart_mix_no_lives() -> None:
@@ -243,4 +244,4 @@ def test_speculation_that_stops_while_tokens_flow_is_silent() -> None:
         pipeline.step(plan, state, [Scrape("case", at, body=page)])
     assert np.isnan(estimates.from_sums(windows.last(state.sums)).mal[0])
     (code,) = streams.states(state, np.array([15.0 * 39]), plan.limits)
-    assert streams.STATES[code] == "silent"
+    assert STATES[code] == "silent"

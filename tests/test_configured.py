@@ -9,6 +9,7 @@ import pytest
 from monitor.core import pipeline, streams
 from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams.regimes import Declared
+from monitor.core.vocabulary import STATES
 from tests import made
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def judged(bodies: Sequence[bytes], declared: Declared | None = None) -> tuple[l
     for number, body in enumerate(bodies):
         at = made.START + 15.0 * number
         events += pipeline.step(plan, state, [Scrape("t", at, body=body)]).events
-        called.append(streams.STATES[streams.states(state, made.array([at]), plan.limits)[0]])
+        called.append(STATES[streams.states(state, made.array([at]), plan.limits)[0]])
     return called, events
 
 

@@ -12,6 +12,7 @@ from monitor.__main__ import main
 from monitor.core import pipeline, streams
 from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams import checkpoint, summaries
+from monitor.core.vocabulary import STATES
 from tests import made
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def judged(scrapes: Iterator[Scrape]) -> tuple[State, list[Event], list[str]]:
     for scrape in scrapes:
         found += pipeline.step(PLAN, state, [scrape]).events
         code = streams.states(state, made.array([scrape.at]), PLAN.limits)[0]
-        called.append(streams.STATES[code])
+        called.append(STATES[code])
     return state, found, called
 
 

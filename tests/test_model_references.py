@@ -16,6 +16,7 @@ from monitor.core.detectors import base, inheritance
 from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams import checkpoint, heirs, model_references, presence, reference_files
 from monitor.core.streams.model_references import Key, References
+from monitor.core.vocabulary import STATES
 from tests import made
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def test_a_new_pod_that_is_as_good_raises_nothing_and_is_ok_at_once() -> None:
     assert seen(state, life("new", START + 11_000, 240, seed=2)) == []
     row = len(state.identities) - 1
     assert state.watch["heir"]["from"][row] == inheritance.SAME
-    assert streams.STATES[state.status["condition"][row]] == "ok"
+    assert STATES[state.status["condition"][row]] == "ok"
 
 
 def test_how_scrapes_are_batched_changes_no_beginning() -> None:

@@ -19,6 +19,7 @@ from monitor.core.pages.engines.base import UNKNOWN
 from monitor.core.pages.scrapes import Failure, Scrape
 from monitor.core.streams import checkpoint, summaries
 from monitor.core.streams.regimes import Declared
+from monitor.core.vocabulary import STATES
 from tests import captures, made
 
 if TYPE_CHECKING:
@@ -299,8 +300,8 @@ def test_speculation_switched_off_is_told_once() -> None:
     for looks in ([*with_start, bare], [*with_start, bare, bare, *again]):
         state, _ = run([each] for each in made.looks(looks))
         codes += streams.states(state, np.array([START + INTERVAL * len(looks)]), streams.Limits()).tolist()
-    assert streams.STATES[codes[0]] == "off"
-    assert streams.STATES[codes[1]] != "off"
+    assert STATES[codes[0]] == "off"
+    assert STATES[codes[1]] != "off"
 
 
 def test_what_the_operator_declares_ends_a_regime() -> None:
@@ -352,7 +353,7 @@ def test_no_sequence_of_bodies_breaks_it(bodies: list[bytes]) -> None:
     state, _ = run([each] for each in made.looks(bodies))
     for record in summaries.totals(pipeline.Plan(), state):
         json.dumps(record, allow_nan=False)
-        assert record["state"] in streams.STATES
+        assert record["state"] in STATES
         drafts = record.get("drafts")
         assert drafts is None or (isinstance(drafts, int | float) and drafts >= 0)
 

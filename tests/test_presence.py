@@ -16,6 +16,7 @@ from monitor.core.events.attribution import Mark
 from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams import checkpoint, history, presence
 from monitor.core.streams.regimes import Declared
+from monitor.core.vocabulary import STATES
 from tests import made
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def test_history_goes_on(state: State) -> None:
     """After rows are forgotten the history's buckets are still those of their own streams."""
     recorder = history.Recorder()
     codes = np.zeros(3, np.int64)
-    recorder.take(state, codes, streams.STATES, END)
+    recorder.take(state, codes, STATES, END)
     attend(state, ("broken", "other"), 0)
     attend(state, ("broken", "other"), LIMITS.leave_seconds)
     kept = presence.forget(state, LIMITS, END + LIMITS.forget_seconds)
@@ -199,7 +200,7 @@ def test_history_goes_on(state: State) -> None:
     recorder.keep(kept)
     (scrape,) = made.looks([made.steady(1)], "new")
     pipeline.step(PLAN, state, [dataclasses.replace(scrape, at=END + 30)])
-    buckets = recorder.take(state, np.zeros(3, np.int64), streams.STATES, END + 60)
+    buckets = recorder.take(state, np.zeros(3, np.int64), STATES, END + 60)
     assert [bucket.stream for bucket in buckets] == [identity.id for identity in state.identities[:2]]
     assert [bucket.drafts for bucket in buckets] == [0.0, 0.0]
 

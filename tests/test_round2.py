@@ -11,6 +11,7 @@ import pytest
 from monitor.core import pipeline, streams
 from monitor.core.streams import summaries, worth
 from monitor.core.streams.regimes import Declared
+from monitor.core.vocabulary import STATES
 from monitor.sources import files
 from tests import made
 
@@ -53,7 +54,7 @@ def replayed(name: str, plan: pipeline.Plan | None = None) -> Told:
         opened += [event for event in found if event.status == "open"]
         closed += [event for event in found if event.status == "closed"]
         codes = streams.states(state, made.array([batch[-1].at] * len(state.identities)), plan.limits)
-        seen.append({streams.STATES[code] for code in codes})
+        seen.append({STATES[code] for code in codes})
     return Told(tuple(opened), tuple(closed), tuple(seen), state)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from monitor.core import pipeline, streams
 from monitor.core.pages.scrapes import Failure
+from monitor.core.vocabulary import STATES
 from tests import made
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ def states_of(bodies: Sequence[bytes | Failure], later: float = 0.0) -> list[str
     """Return the state of one stream after each of its pages, `later` seconds after it."""
     plan = pipeline.Plan()
     state = pipeline.begin(plan)
-    found = []
+    found: list[str] = []
     for look in made.looks(bodies):
         pipeline.step(plan, state, [look])
         codes = streams.states(state, np.array([look.at + later]), plan.limits)
-        found.append(streams.STATES[int(codes[0])])
+        found.append(STATES[int(codes[0])])
     return found
 
 

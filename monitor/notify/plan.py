@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from monitor.core.detectors.base import Severity
-    from monitor.sources.targets import Tls
+from monitor.core.vocabulary import SEVERITIES, Severity
 
-SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+if TYPE_CHECKING:
+    from monitor.sources.targets import Tls
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +55,4 @@ class NotifyPlan:
 
     def covers(self, severity: object) -> bool:
         """Return whether an event of this severity is told."""
-        return severity in SEVERITIES[SEVERITIES.index(self.min_severity) :]
+        return severity in SEVERITIES[: SEVERITIES.index(self.min_severity) + 1]

@@ -20,6 +20,7 @@ from monitor import notify
 from monitor.core import pipeline, streams
 from monitor.core.pages import engines
 from monitor.core.streams import checkpoint, history, losses, presence
+from monitor.core.vocabulary import STATES
 from monitor.metrics import selfmetrics
 from monitor.service import probes, saving, snapshot
 from monitor.service.locking import StateLock
@@ -337,7 +338,7 @@ class Service:
     def _record(self) -> list[history.HistoryBucket]:
         """Return the buckets of history since the last call, the lock held."""
         self._note_states()
-        return self._recorder.take(self._state, self._codes, streams.STATES, self._clock())
+        return self._recorder.take(self._state, self._codes, STATES, self._clock())
 
     def _self_families(self) -> Iterable[Family]:
         yield from self._store.families()

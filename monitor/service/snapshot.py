@@ -19,6 +19,7 @@ from monitor import metrics
 from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
 from monitor.core.streams import advising, history, summaries, worth
+from monitor.core.vocabulary import DIRECTION_OF, EVENT_KINDS, STATES
 from monitor.settings import quantities
 from monitor.sources import targets
 from monitor.web import view
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 ENOUGH_DRAFTS = 200
 FIRST_EXPORTED = 1  # of the plan's windows: what happened in a shorter one, rate() over the counters tells
-DIRECTIONS = {"improvement": "up", "regime_change": "none", "speculation_off": "none", "data_quality": "none"}
-SEVERITIES = ("critical", "warning", "info")
 
 
 @dataclass(slots=True)
@@ -242,7 +241,7 @@ def _stream_table(facts: SnapshotParts, now: float, rows: npt.NDArray[np.intp]) 
     return metrics.StreamTable(
         labels=blocks,
         info=[_info(identity, block) for identity, block in zip(identities, blocks, strict=True)],
-        state_names=streams.STATES,
+        state_names=STATES,
         state=streams.states(state, np.full(len(state.identities), now), facts.plan.limits)[rows],
         drafts=drafts,
         draft_tokens=draft_tokens,
@@ -327,11 +326,13 @@ def _causes(identities: Sequence[streams.Identity]) -> dict[str, npt.NDArray[np.
 
 
 def _changes(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
-    changes = {(kind, DIRECTIONS.get(kind, "down")): np.zeros(len(identities)) for kind in view.EVENT_KINDS}
-    for index, identity in enumerate(identities):
-        for key, times in identity.change_counts.items():
-            changes.setdefault(key, np.zeros(len(identities)))[index] = times
-    return changes
+    """Return how often each (kind, direction) has begun on each stream, 0 included."""
+    return {
+        (kind, DIRECTION_OF[kind]): np.array(
+            [identity.change_counts.get(kind, 0) for identity in identities], np.float64
+        )
+        for kind in EVENT_KINDS
+    }
 
 
 def _violations(state: State, rows: npt.NDArray[np.intp]) -> dict[str, npt.NDArray[np.float64]]:

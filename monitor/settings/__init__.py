@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from monitor.settings import layers, refusals, values
 from monitor.settings.layers import Invalid, UnreadableFile
@@ -76,19 +77,9 @@ def digest(settings: Settings) -> str:
 
     Secrets change it too, so it is for comparing and not for showing.
     """
-    secrets = [settings.scrape.bearer_token, *(target.bearer_token for target in settings.targets)]
-    secrets += [value for target in settings.targets for value in target.headers.values()]
-    secrets += [source.bearer_token for source in settings.discovery.http]
-    secrets += [
-        settings.web.admin_token,
-        settings.prometheus.bearer_token,
-        *settings.prometheus.headers.values(),
-    ]
-    receivers = [*settings.notify.alertmanagers, *settings.notify.webhooks]
-    secrets += [each.bearer_token for each in receivers]
-    secrets += [value for each in receivers for value in each.headers.values()]
-    hidden = "\0".join(secret.get_secret_value() for secret in secrets)
-    urls = [target.url for target in settings.targets] + [source.url for source in settings.discovery.http]
-    urls += [settings.prometheus.url, *(each.url for each in receivers)]
-    whole = "\0".join([settings.model_dump_json(), *urls, hidden])
+    whole = json.dumps(settings.model_dump(mode="python"), sort_keys=True, default=_revealed)
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def _revealed(value: object) -> str:
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)

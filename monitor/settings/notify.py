@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from monitor.core.vocabulary import Severity
 from monitor.settings import section
 from monitor.settings.section import NO_SECRET, Addressed, Section, TlsSettings
 from monitor.settings.values import (
@@ -65,9 +66,7 @@ class Notify(Section):
     webhooks: ListOf[Webhook] = Field(
         (), description="Webhooks to post each change of an event to: URLs or mappings."
     )
-    min_severity: Literal["info", "warning", "critical"] = Field(
-        "warning", description="Least severe event that is told."
-    )
+    min_severity: Severity = Field("warning", description="Least severe event that is told.")
     resend_interval: Duration = Field(
         60.0, ge=1, description="Time after which an open alert is posted to Alertmanagers again."
     )

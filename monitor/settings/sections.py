@@ -16,6 +16,7 @@ from monitor.settings.prometheus import Prometheus, Shards
 from monitor.settings.section import NO_SECRET, Addressed, Section, TlsSettings
 from monitor.settings.values import (
     Duration,
+    EngineName,
     Header,
     Label,
     ListenAddress,
@@ -69,18 +70,7 @@ class TargetSettings(Addressed):
     num_speculative_tokens: WholeNumber | None = Field(
         None, ge=1, le=1000, description="Tokens proposed per draft, where the page does not say it."
     )
-    engine: Literal[
-        "",
-        "vllm",
-        "sglang",
-        "trtllm",
-        "trtllm-json",
-        "llama.cpp",
-        "lmdeploy",
-        "tgi",
-        "mlc-llm",
-        "xllm",
-    ] = Field(
+    engine: EngineName = Field(
         "",
         description="Serving software; recognised from the page. `trtllm-json` reads what others then miss.",
     )

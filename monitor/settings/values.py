@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, SecretStr
 
+from monitor.core.pages import engines
 from monitor.settings import quantities
 
 if TYPE_CHECKING:
@@ -155,6 +156,12 @@ def _name(given: object) -> object:
     return given
 
 
+def _engine(given: object) -> object:
+    if isinstance(given, str) and given and given not in engines.choices():
+        raise ValueError(f"expected one of {', '.join(engines.choices())}")
+    return given
+
+
 def _prefix(given: object) -> object:
     if not isinstance(given, str):
         return given
@@ -201,6 +208,7 @@ WebhookUrl = Annotated[
 ]
 ListenAddress = Annotated[str, BeforeValidator(_listen_address), SettingType("host:port")]
 RoutePrefix = Annotated[str, BeforeValidator(_prefix), SettingType("path")]
+EngineName = Annotated[str, BeforeValidator(_engine), SettingType(" or ".join(engines.choices()))]
 ReadableFile = Annotated[str, BeforeValidator(_readable), SettingType("file")]
 Label = Annotated[str, BeforeValidator(_label)]
 Header = Annotated[str, BeforeValidator(_header)]

@@ -6,7 +6,7 @@ import asyncio
 import json
 import ssl
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import aiohttp
 
@@ -21,17 +21,7 @@ if TYPE_CHECKING:
 Reason = Literal[
     "timeout", "connection", "dns", "tls", "unauthorised", "http_status", "too_large", "refused", "malformed"
 ]
-REASONS: tuple[Reason, ...] = (
-    "timeout",
-    "connection",
-    "dns",
-    "tls",
-    "unauthorised",
-    "http_status",
-    "too_large",
-    "refused",
-    "malformed",
-)
+REASONS: tuple[Reason, ...] = get_args(Reason)
 MOST_POINTS = 11_000  # of one series that Prometheus answers with
 _SHOWN = 300
 _OK = 200

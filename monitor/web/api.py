@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from monitor.core.vocabulary import EVENT_KINDS
 from monitor.web import answers, routes, states
 from monitor.web.asking import MAX_LIMIT, Ask, Refused
-from monitor.web.view import EVENT_KINDS
 
 if TYPE_CHECKING:
     from monitor.web.answers import Answer

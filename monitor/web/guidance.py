@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from monitor.web import fields
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from monitor.web.fields import Record
 
-_BY_KIND = {
+BY_KIND: Mapping[str, str] = {
     "collapse": (
         "Drafting now costs more than it gains. If latency matters more than the diagnosis, switch "
         "speculation off for this replica or take it out of rotation until the cause is found."
@@ -66,6 +68,6 @@ _BY_CAUSE = {
 
 def steps(event: Record) -> list[str]:
     """Return what to do, most general first, one step per cause in the order of the event."""
-    found = [_BY_KIND.get(fields.text(event, "kind"), "")]
+    found = [BY_KIND.get(fields.text(event, "kind"), "")]
     found += [_BY_CAUSE.get(fields.text(cause, "cause"), "") for cause in fields.records(event, "causes")]
     return [step for step in dict.fromkeys(found) if step]

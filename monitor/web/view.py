@@ -7,37 +7,13 @@ must be cheap and copy what may change) and then read on a worker thread, by one
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from monitor.core.vocabulary import StateName
     from monitor.metrics.textformat import Family
-
-StateName = Literal[
-    "warming",
-    "ok",
-    "drifting",
-    "collapsed",
-    "improved",
-    "idle",
-    "off",
-    "silent",
-    "stale",
-    "unsupported",
-]
-EVENT_KINDS = (
-    "collapse",
-    "drop",
-    "tail_drop",
-    "decay",
-    "improvement",
-    "dead_draft",
-    "speculation_silent",
-    "speculation_off",
-    "regime_change",
-    "data_quality",
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from alerts import generate
-from monitor.core import events, pipeline, streams
+from monitor.core import pipeline, streams
 from monitor.core.pages import scrapes
+from monitor.core.vocabulary import DIRECTION_OF, EVENT_KINDS, STATES
 from monitor.settings import quantities
 from tests.alerts import names, tools
 
@@ -87,8 +88,8 @@ def test_what_is_agreed_is_still_to_come() -> None:
 @pytest.mark.parametrize(
     ("label", "values"),
     [
-        ("kind", get_args(events.EventKind)),
-        ("state", streams.STATES),
+        ("kind", EVENT_KINDS),
+        ("state", STATES),
         ("reason", get_args(scrapes.FailureReason)),
         ("check", streams.CHECKS),
         ("direction", ("up", "down")),
@@ -106,8 +107,8 @@ def test_values_of_labels(label: str, values: tuple[str, ...]) -> None:
 def test_every_down_kind_has_an_alert() -> None:
     """No kind of event that means a loss is without an alert."""
     asked = {kind for expr in expressions() for kind in names.matchers(expr, "kind")}
-    silent = {"improvement", "regime_change", "speculation_off", "data_quality"}
-    assert asked == set(get_args(events.EventKind)) - silent
+    losses = {kind for kind, direction in DIRECTION_OF.items() if direction == "down"}
+    assert asked == losses - {"data_quality"}
 
 
 def test_every_page_reason_is_told_apart() -> None:

@@ -12,8 +12,8 @@ from monitor.core.pages import scrapes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from monitor.core.detectors.base import Severity
-    from monitor.core.events import EventKind
+    from monitor.core.vocabulary import EventKind, Severity
+
 
 CHANGED, RAISED, CLOSED = 1_700_000_000.0, 1_700_000_030.0, 1_700_000_750.0
 LABELS = {"team": "search", "severity": "ours wins"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -13,12 +13,13 @@ from monitor.core import events
 from monitor.core.detectors.base import Level
 from monitor.core.events.attribution import Attribution
 from monitor.core.pages import scrapes
+from monitor.core.vocabulary import EVENT_KINDS
 from monitor.notify import alerts
 from monitor.notify.plan import LinkBases, NotifyPlan, Receiver
 from tests.notify.made import CLOSED, LABELS, RAISED, event, fleet_event
 
 if TYPE_CHECKING:
-    from monitor.core.detectors.base import Severity
+    from monitor.core.vocabulary import Severity
 
 ROOT = Path(__file__).parents[2]
 SITE = LinkBases("https://specmon.example.com", "https://example.com/runbooks")
@@ -119,7 +120,7 @@ def test_unknown_values_are_left_out() -> None:
     assert not {"None", "nan"} & set(half.split())
 
 
-@pytest.mark.parametrize("kind", get_args(events.EventKind))
+@pytest.mark.parametrize("kind", EVENT_KINDS)
 @pytest.mark.parametrize("names", [alerts.NAMES, alerts.FLEET_NAMES], ids=["replica", "fleet"])
 def test_every_kind_has_a_name(kind: str, names: dict[str, alerts.Naming]) -> None:
     """No event is without an alert."""

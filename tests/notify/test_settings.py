@@ -109,7 +109,7 @@ def test_the_digest_sees_secrets(change: tuple[str, str], tmp_path: Path) -> Non
         ),
         (
             "notify: {min_severity: loud}",
-            "specmon.yml: notify.min_severity: read 'loud', expected 'info', 'warning' or 'critical'",
+            "specmon.yml: notify.min_severity: read 'loud', expected 'critical', 'warning' or 'info'",
         ),
         (
             "notify: {alertmanager: [http://am]}",

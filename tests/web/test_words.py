@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.core.vocabulary import EVENT_KINDS, STATES
 from monitor.web import answers, asking, fields, guidance, sentences, series, states, view, wording
 from monitor.web.markup import Markup, join, tag
 from monitor.web.view import ShownBucket
@@ -159,14 +159,14 @@ def test_event_headline_of_one_that_is_over() -> None:
 
 def test_states_are_those_of_the_view() -> None:
     """Every state that a stream can be in has a word, a shape of its own and a place in the order."""
-    assert set(states.STATES) == set(get_args(view.StateName))
+    assert set(states.STATES) == set(STATES)
     assert len({state.shape for state in states.STATES.values()}) == len(states.STATES)
 
 
 def test_kinds_have_words_and_advice() -> None:
     """Every kind of event has its words and a first step."""
-    assert set(sentences.KIND_WORDS) == set(view.EVENT_KINDS)
-    for kind in view.EVENT_KINDS:
+    assert set(sentences.KIND_WORDS) == set(EVENT_KINDS)
+    for kind in EVENT_KINDS:
         assert guidance.steps({"kind": kind})
 
 

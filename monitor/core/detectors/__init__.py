@@ -34,9 +34,7 @@ from monitor.core.detectors.base import (
     Condition,
     DetectionPlan,
     Findings,
-    Kind,
     Level,
-    Severity,
 )
 from monitor.core.detectors.measures import evidence, noise, reference, rhythm, scores, traffic
 from monitor.core.detectors.troubles import alarms
@@ -55,9 +53,7 @@ __all__ = [
     "Condition",
     "DetectionPlan",
     "Findings",
-    "Kind",
     "Level",
-    "Severity",
     "allocate",
     "standing",
     "step",

@@ -17,6 +17,8 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from monitor.core.vocabulary import Kind, Severity
+
     Floats = npt.NDArray[np.float64]
     Bools = npt.NDArray[np.bool_]
     Ints = npt.NDArray[np.int64]
@@ -49,17 +51,6 @@ LARGEST_SHARE = 0.65
 """Share of a limit that one bucket may be worth: under 1, so that one torn page alarms nobody, two buckets
 do."""
 
-Kind = Literal[
-    "collapse",
-    "drop",
-    "tail_drop",
-    "decay",
-    "improvement",
-    "dead_draft",
-    "speculation_silent",
-    "regime_change",
-]
-Severity = Literal["critical", "warning", "info"]
 Action = Literal["open", "update", "close", "note"]
 
 

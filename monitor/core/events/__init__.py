@@ -8,28 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from monitor.core.detectors.base import Level
+from monitor.core.vocabulary import TROUBLES
 
 if TYPE_CHECKING:
-    from monitor.core.detectors.base import Alarm, Severity
+    from monitor.core.detectors.base import Alarm
     from monitor.core.events.attribution import Attribution, Cause
     from monitor.core.fleet import FleetAlarm
     from monitor.core.pages.scrapes import StreamKey
+    from monitor.core.vocabulary import EventKind, Severity
 
-EventKind = Literal[
-    "collapse",
-    "drop",
-    "tail_drop",
-    "decay",
-    "improvement",
-    "dead_draft",
-    "speculation_silent",
-    "speculation_off",
-    "regime_change",
-    "data_quality",
-]
-COSTLY: frozenset[EventKind] = frozenset(
-    {"collapse", "drop", "tail_drop", "decay", "improvement", "dead_draft", "speculation_silent"}
-)
+COSTLY: frozenset[EventKind] = frozenset(TROUBLES)
 """Kinds of events that have a cost: those that say how well speculation does."""
 CONFIDENCE_QUANTILE = 1.96  # 95 %, two sides
 UNKNOWN_LEVEL = Level(math.nan, math.nan, math.nan, (), 0.0)

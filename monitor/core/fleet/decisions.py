@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor.core import tables
-from monitor.core.detectors import base, floor, plunge, sightings, troubles
+from monitor.core.detectors import base, floor, plunge, sightings
 from monitor.core.detectors.measures import reference
 from monitor.core.detectors.measures.evidence import Trials
 from monitor.core.detectors.troubles import alarms, diagnosis
 from monitor.core.detectors.troubles.diagnosis import Case, Diagnosis
 from monitor.core.fleet import odd
+from monitor.core.vocabulary import TROUBLES, Kind, Severity
 
 if TYPE_CHECKING:
-    from monitor.core.detectors.base import Action, Alarm, Indices, Kind, Severity, State
+    from monitor.core.detectors.base import Action, Alarm, Indices, State
     from monitor.core.fleet import shared
 
 LEAST_REPLICAS = 3
@@ -162,7 +163,7 @@ class Words:
                 self._name(row, at)
         elif streams["odd"]["named"][row] < 0.0:
             self._go_on(row, at)
-        elif streams["held"][row] > 0.0 and self._its_own(row, troubles.KINDS[kind - 1]):
+        elif streams["held"][row] > 0.0 and self._its_own(row, TROUBLES[kind - 1]):
             streams["held"][row], streams["troubled"][row] = 0.0, 1.0
             case = self._case(row, at)
             self.named.append((row, replace(alarms.said(case, "open"), index=row)))

@@ -20,6 +20,7 @@ from monitor.core.economics import fits
 from monitor.core.pages import looks
 from monitor.core.streams.groups import Groups
 from monitor.core.streams.model_references import References
+from monitor.core.vocabulary import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,19 +31,8 @@ if TYPE_CHECKING:
     from monitor.core.events.attribution import Mark
     from monitor.core.pages.scrapes import Failure, StreamKey
     from monitor.core.streams.outsets import Outset
+    from monitor.core.vocabulary import EventKind
 
-STATES = (
-    "warming",
-    "ok",
-    "drifting",
-    "collapsed",
-    "improved",
-    "idle",
-    "off",
-    "silent",
-    "stale",
-    "unsupported",
-)
 CHECKS = (*identities.IDENTITIES, "counter_decrease", "late_page", "duplicate_series", "unreadable_line")
 TABLES = ("ledger", "sums", "watch", "status", "step_times")  # one row per stream each
 FIRST_POSITIONS = 8
@@ -102,7 +92,7 @@ class Identity:
     outset: Outset | None = None
     contradiction: str = ""
     ended: str = ""
-    change_counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    change_counts: dict[EventKind, int] = field(default_factory=dict)
     last_change_at: float = math.nan
     seen: tuple[object, ...] = ()
 
@@ -246,6 +236,19 @@ def remember(identity: Identity, mark: Mark) -> None:
     identity.marks = [*identity.marks[1 - MARKS_KEPT :], mark]
 
 
+def count_change(state: State, row: int, event: Event) -> None:
+    """Count an event that opened on a stream; data that contradict themselves are no change of acceptance."""
+    identity = state.identities[row]
+    identity.change_counts[event.kind] = identity.change_counts.get(event.kind, 0) + 1
+    state.status["events"][row] += 1
+    if event.kind != "data_quality":
+        identity.last_change_at = event.raised_at
+
+
+_OF_CONDITION = np.array([STATES.index(each.name.lower()) for each in detectors.Condition])
+"""The state that a detector's condition is where nothing else is the matter."""
+
+
 def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.NDArray[np.int64]:
     """Return the index into `STATES` of each stream at `now` [N] (unix seconds).
 
@@ -258,7 +261,7 @@ def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.ND
     watched = now - status["first_at"]
     undrafted = now - status["drafts_at"]
     drafting = np.fmin(undrafted, watched) <= np.maximum(idle_after, limits.silent_seconds)
-    codes = status["condition"].astype(np.int64)
+    codes: npt.NDArray[np.int64] = _OF_CONDITION[status["condition"]]
     still = flowing & ~drafting & ~np.isnan(status["tokens_at"]) & ~status["undecided"]
     codes[still] = STATES.index("silent")
     codes[~flowing & ~(undrafted <= idle_after) & (watched > 0)] = STATES.index("idle")

@@ -134,7 +134,7 @@ def _identity_to_json(identity: Identity) -> dict[str, object]:
         "outset": dataclasses.asdict(identity.outset) if identity.outset else None,
         "contradiction": identity.contradiction,
         "ended": identity.ended,
-        "change_counts": [[*key, times] for key, times in identity.change_counts.items()],
+        "change_counts": list(identity.change_counts.items()),
         "last_change_at": identity.last_change_at,
         "begun": bool(identity.seen),
     }
@@ -146,7 +146,8 @@ def _identity_from_json(saved: dict[str, object]) -> Identity:
     fields["marks"] = [Mark(*mark) for mark in fields["marks"]]  # type: ignore[attr-defined]
     for name in ("event", "doubt"):
         fields[name] = event_from_json(fields[name]) if fields[name] else None  # type: ignore[arg-type]
-    fields["change_counts"] = {(kind, way): times for kind, way, times in fields["change_counts"]}  # type: ignore[attr-defined]
+    # In older files the direction, which the kind tells, stands between the two.
+    fields["change_counts"] = {kind: times for kind, *_, times in fields["change_counts"]}  # type: ignore[attr-defined]
     outset = dict(fields.get("outset") or {})  # type: ignore[call-overload]
     fields["outset"] = Outset(**outset | {"counted": tuple(outset["counted"])}) if outset else None
     fields["seen"] = ("restored",) if fields.pop("begun") else ()

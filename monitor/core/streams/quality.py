@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core import events
+from monitor.core import events, streams
 from monitor.core.counts import identities
 from monitor.core.events import attribution
 from monitor.core.pages.engines.base import Counter, Evidence
@@ -113,9 +113,7 @@ def _opened(state: State, counts: Counts, index: int) -> Event:
     span = (since, since, min(since + float(counts.seconds[index]), float(counts.at[index])))
     event = events.doubted(identity.id, identity.key, span, float(counts.at[index]), why)
     identity.doubt = event
-    times = identity.change_counts.get((event.kind, "none"), 0)
-    identity.change_counts[event.kind, "none"] = times + 1
-    state.status["events"][row] += 1
+    streams.count_change(state, row, event)
     return event
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core import detectors, events
+from monitor.core import detectors, events, streams
 from monitor.core.counts import estimates, windows
 from monitor.core.detectors import lengths
 from monitor.core.economics import accounting, fits
@@ -53,7 +53,7 @@ def of_row(state: State, row: int, alarm: Alarm, lengths: tuple[float, ...]) -> 
     else:
         why = _why(state, row, alarm, before, after)
         event = events.opened(identity.id, identity.key, alarm, cost, why)
-        _count_change(state, row, event)
+        streams.count_change(state, row, event)
     if alarm.action != "note":
         identity.event = event if event.status == "open" else None
     return event
@@ -149,15 +149,6 @@ def _why_silent(engine: str) -> str:
     return engines.ENGINES[engine].when_silent if engine in engines.ENGINES else ""
 
 
-def _count_change(state: State, row: int, event: Event) -> None:
-    identity = state.identities[row]
-    direction = "up" if event.kind == "improvement" else "none" if event.kind == "regime_change" else "down"
-    key = (event.kind, direction)
-    identity.change_counts[key] = identity.change_counts.get(key, 0) + 1
-    identity.last_change_at = event.raised_at
-    state.status["events"][row] += 1
-
-
 def _cost(alarm: Alarm, before: windows.Sums, after: windows.Sums) -> Cost:
     """Return what the change costs: from delivered tokens and step times where the page has them."""
     old, new = estimates.from_sums(before), estimates.from_sums(after)
@@ -176,5 +167,5 @@ def switched_off(state: State, row: int, at: float) -> Event:
     fact = "the page no longer has the engine's speculation counters: speculation is not configured any more"
     why = attribution.Attribution((fact,), (attribution.Cause("config", 1.0, fact),))
     event = events.noted(identity.id, identity.key, "speculation_off", at, why)
-    _count_change(state, row, event)
+    streams.count_change(state, row, event)
     return event

@@ -10,6 +10,7 @@ from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
 from monitor.core.economics import payoff
 from monitor.core.streams import worth
+from monitor.core.vocabulary import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,8 +137,8 @@ def _estimate(
         "score_down": events.number(status["score_down"]),
         "score_up": events.number(status["score_up"]),
         "payoff": payoff_record(plain, made, row),
-        "state": streams.STATES[codes[row]],
-        "reason": streams.reason(state, row, streams.STATES[codes[row]]) or None,
+        "state": STATES[codes[row]],
+        "reason": streams.reason(state, row, STATES[codes[row]]) or None,
     }
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from monitor.core.vocabulary import STATES
 from monitor.service import commands
 
 if TYPE_CHECKING:
@@ -32,15 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what the pages say; FOUND where a stream is in a state of --fail-on."""
-    from monitor.core import streams
     from monitor.core.streams import summaries
     from monitor.service.commands import looking
 
     failing = frozenset(arguments.fail_on.split(",")) if arguments.fail_on else frozenset()
-    unknown = failing - frozenset(streams.STATES)
+    unknown = failing - frozenset(STATES)
     if unknown:
         raise commands.Unusable(
-            f"--fail-on: read {', '.join(sorted(unknown))}, expected some of {', '.join(streams.STATES)}"
+            f"--fail-on: read {', '.join(sorted(unknown))}, expected some of {', '.join(STATES)}"
         )
     pages = looking.pages(arguments)
     plan, state = looking.stepped(pages)

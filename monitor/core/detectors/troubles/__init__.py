@@ -19,20 +19,14 @@ import numpy as np
 
 from monitor.core.detectors import base
 from monitor.core.detectors.base import Condition
+from monitor.core.vocabulary import TROUBLES, Kind
 
 if TYPE_CHECKING:
-    from monitor.core.detectors.base import Bools, Bucket, Floats, Ints, Kind, State
+    from collections.abc import Mapping
 
-KINDS: tuple[Kind, ...] = (
-    "collapse",
-    "drop",
-    "tail_drop",
-    "decay",
-    "improvement",
-    "dead_draft",
-    "speculation_silent",
-)
-CODE: dict[Kind, int] = {kind: code for code, kind in enumerate(KINDS, 1)}
+    from monitor.core.detectors.base import Bools, Bucket, Floats, Ints, State
+
+CODE: Mapping[Kind, int] = {kind: code for code, kind in enumerate(TROUBLES, 1)}
 COLLAPSE, TAIL, IMPROVEMENT = CODE["collapse"], CODE["tail_drop"], CODE["improvement"]
 DEAD, SILENT = CODE["dead_draft"], CODE["speculation_silent"]
 

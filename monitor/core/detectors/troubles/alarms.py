@@ -16,20 +16,15 @@ from monitor.core.detectors import base, floor, level, plunge, shape, trend, tro
 from monitor.core.detectors.measures import reference, rhythm, traffic
 from monitor.core.detectors.troubles import diagnosis
 from monitor.core.detectors.troubles.diagnosis import Case
+from monitor.core.vocabulary import SEVERITY_OF, TROUBLES
 
 if TYPE_CHECKING:
-    from monitor.core.detectors.base import Action, Alarm, Floats, Kind, Level, Severity, State
+    from monitor.core.detectors.base import Action, Alarm, Floats, Level, State
     from monitor.core.detectors.measures.evidence import Trials
     from monitor.core.detectors.sightings import Sightings
     from monitor.core.detectors.troubles.diagnosis import Diagnosis
 
 DETECTORS = ("regime", floor.NAME, plunge.NAME, level.NAME, shape.NAME, trend.NAME, "fleet")
-SEVERITIES: dict[Kind, Severity] = {
-    "collapse": "critical",
-    "dead_draft": "critical",
-    "improvement": "info",
-    "regime_change": "info",
-}
 LEAST_SHIFT = 0.15
 """Logits that any trouble is taken to have moved by: less could not be told from being back."""
 
@@ -244,14 +239,14 @@ def standing(state: State, row: int) -> tuple[Level, float, float]:
 def said(case: Case, action: Action) -> Alarm:
     """Return the alarm that says how the open trouble stands."""
     trouble, row = case.state["trouble"], case.row
-    kind = troubles.KINDS[int(trouble["kind"][row]) - 1]
+    kind = TROUBLES[int(trouble["kind"][row]) - 1]
     detector = DETECTORS[int(trouble["detector"][row])]
     after, explained, unexplained = standing(case.state, row)
     mask, drafted = int(trouble["positions"][row]), int(min(case.trials.drafted[row], base.POSITIONS))
     return base.Alarm(
         index=row,
         kind=kind,
-        severity=SEVERITIES.get(kind, "warning"),
+        severity=SEVERITY_OF[kind],
         action=action,
         change_point_at=float(trouble["change_at"][row]),
         change_point_low=float(trouble["change_low"][row]),

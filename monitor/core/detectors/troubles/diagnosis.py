@@ -12,9 +12,10 @@ from monitor.core.detectors import base, floor, level, plunge, shape, trend
 from monitor.core.detectors.measures import reference, scores
 
 if TYPE_CHECKING:
-    from monitor.core.detectors.base import Floats, Indices, Kind, State
+    from monitor.core.detectors.base import Floats, Indices, State
     from monitor.core.detectors.measures.evidence import Trials
     from monitor.core.detectors.sightings import Sightings
+    from monitor.core.vocabulary import Kind
 
 SLOW_SECONDS = 3600.0
 """Seconds that a fall takes at least to be a decay."""

@@ -78,8 +78,9 @@ def recognise(body: bytes, only: str = "") -> Schema | None:
     return None
 
 
-CHOICES = ("", *ENGINES, iterations.NAME)
-"""What an operator may say of a target: nothing, an engine, or the JSON page that is read only when told."""
+def choices() -> tuple[str, ...]:
+    """Return what a target may be said to be: an engine, or the JSON page that is read only when told."""
+    return (*ENGINES, iterations.NAME)
 
 
 def flag(engine: str, num_speculative_tokens: int) -> str | None:

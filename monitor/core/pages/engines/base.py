@@ -124,11 +124,14 @@ class Engine:
 
     `signature` finds a line that only this engine's pages have; its group `prefix` is what the page puts
     before the engine's names. `wanted` gives the sample names to read for a prefix. `prepare` looks once at
-    the series of a page and returns a function from values to readings. `beside` are paths that are read
-    with every page, `identity` paths that are asked once in a process life; all are read without effect on
-    the engine. `port` and `path` are where the engine has its page unless told otherwise. `title` and
-    `versions` are for people. `when_silent` says why this engine may stop drafting by itself. `needs_beside`:
-    a page alone has other streams, or other names for them, than with its other pages beside it.
+    the series of a page and returns a function from values to readings. `spellings` are all the prefixes
+    there are: with a colon as engines write, with the underscore that collectors make of it, with what Ray
+    puts before vLLM's. `signs` are names without prefix that are not read, but by which a page without
+    speculation is recognised. `beside` are paths that are read with every page, `identity` paths that are
+    asked once in a process life; all are read without effect on the engine. `port` and `path` are where the
+    engine has its page unless told otherwise. `title` and `versions` are for people. `when_silent` says why
+    this engine may stop drafting by itself. `needs_beside`: a page alone has other streams, or other names
+    for them, than with its other pages beside it.
     `tokens_flag` sets num_speculative_tokens, written `{k}` (`{k+1}`: with the bonus token's position), and
     `schedule_flag` one k per range of batch sizes, written `{runs}` (lists of first size,
     last size and k) or `{firsts}` (first size: k); empty where the engine has none.
@@ -138,6 +141,8 @@ class Engine:
     signature: re.Pattern[bytes]
     wanted: Callable[[str], frozenset[str]]
     prepare: Callable[[Sequence[Series], str], Reader]
+    spellings: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     identity: tuple[str, ...] = ()
     title: str = ""

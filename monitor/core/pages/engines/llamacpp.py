@@ -81,6 +81,7 @@ ENGINE = Engine(
     ),
     wanted=NAMES.wanted,
     prepare=prepare,
+    spellings=("llamacpp:", "llamacpp_"),
     identity=(identity.PROPS,),
     title="llama.cpp llama-server",
     versions="b11549 (counters since August 2026)",

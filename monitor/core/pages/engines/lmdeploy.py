@@ -40,6 +40,7 @@ ENGINE = Engine(
     ),
     wanted=NAMES.wanted,
     prepare=columns.preparing(NAMES),
+    spellings=("lmdeploy:", "lmdeploy_"),
     identity=(identity.MODELS,),
     title="LMDeploy",
     versions="0.16 … 0.18",

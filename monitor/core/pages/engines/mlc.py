@@ -82,6 +82,8 @@ ENGINE = Engine(
     ),
     wanted=wanted,
     prepare=prepare,
+    spellings=("", "mlc_"),
+    signs=("engine_decode_time_sum", "jump_forward_tokens_sum"),
     title="MLC-LLM",
     versions="0.20 (source of 2026)",
     port=8000,

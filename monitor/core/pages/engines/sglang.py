@@ -253,6 +253,7 @@ ENGINE = Engine(
     signature=SIGNATURE,
     wanted=wanted,
     prepare=prepare,
+    spellings=("sglang:", "sglang_"),
     beside=(sglang_loads.PATH,),
     identity=(identity.SERVER_INFO, identity.MODEL_INFO),
     title="SGLang",

@@ -82,6 +82,7 @@ ENGINE = Engine(
     signature=re.compile(rb"\n(?P<prefix>(?:[a-zA-Z][a-zA-Z0-9_]*[_:])?tgi_)(?:request_|batch_|queue_size)"),
     wanted=NAMES.wanted,
     prepare=prepare,
+    spellings=("tgi_",),
     identity=(identity.INFO,),
     title="Hugging Face TGI",
     versions="3.x",

@@ -161,6 +161,7 @@ ENGINE = Engine(
     ),
     wanted=wanted,
     prepare=prepare,
+    spellings=("trtllm_", "trtllm:"),
     identity=(identity.VERSION,),
     title="TensorRT-LLM",
     versions="1.3 and newer",

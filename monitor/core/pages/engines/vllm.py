@@ -129,6 +129,7 @@ ENGINE = Engine(
     signature=SIGNATURE,
     wanted=wanted,
     prepare=prepare,
+    spellings=("vllm:", "vllm_", "ray_vllm_", "ray_vllm:"),
     identity=(identity.VERSION, identity.MODELS, identity.SERVER_INFO_JSON),
     title="vLLM",
     versions="0.8.5 … 0.33 (V1 engine); vLLM-Ascend",

@@ -63,6 +63,7 @@ ENGINE = Engine(
     ),
     wanted=NAMES.wanted,
     prepare=prepare,
+    spellings=("", "xllm_"),
     title="xLLM",
     versions="0.6 … (source of 2026)",
     port=8010,
