@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from monitor.web import fields, sentences, wording
+from monitor.web import fields, standings, wording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -193,7 +193,7 @@ def _when(event: Record) -> str:
 
 def _cost(event: Record) -> str:
     lost = fields.number(fields.record(event, "cost"), "benefit_lost_ratio")
-    slower = sentences.event_slowdown(event)
+    slower = standings.slowdown(event)
     parts = []
     if lost is not None and lost > 0:
         parts.append(f"{wording.percent(lost)} of speculation's benefit is lost")

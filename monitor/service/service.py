@@ -27,6 +27,7 @@ from monitor.service.locking import StateLock
 from monitor.sources import http
 from monitor.sources.discovery import shards
 from monitor.sources.targets import ONCE, Beside
+from monitor.web import states as shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -338,7 +339,8 @@ class Service:
     def _record(self) -> list[history.HistoryBucket]:
         """Return the buckets of history since the last call, the lock held."""
         self._note_states()
-        return self._recorder.take(self._state, self._codes, STATES, self._clock())
+        taken = self._recorder.take(self._state, self._codes, STATES, self._clock())
+        return [*taken, *history.of_models(self._state, taken, tuple(shown.STATES))]
 
     def _self_families(self) -> Iterable[Family]:
         yield from self._store.families()

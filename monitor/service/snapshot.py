@@ -8,9 +8,9 @@ while `SnapshotParts.lock` is held; a step goes before all who wait for it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
 from monitor.core.streams import advising, history, summaries, worth
 from monitor.core.vocabulary import DIRECTION_OF, EVENT_KINDS, STATES
+from monitor.service import stream_views
 from monitor.settings import quantities
 from monitor.sources import targets
 from monitor.web import view
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from monitor.service.locking import StateLock
     from monitor.store import Store
 
-ENOUGH_DRAFTS = 200
 FIRST_EXPORTED = 1  # of the plan's windows: what happened in a shorter one, rate() over the counters tells
 
 
@@ -56,6 +56,7 @@ class SnapshotParts:
     started_at: float
     revision: str = ""
     simulated: bool = False
+    shown: stream_views.Shown = field(default_factory=stream_views.Shown)
 
 
 class Snapshot:
@@ -84,17 +85,9 @@ class Snapshot:
             None,
         )
 
-    def events(
-        self,
-        *,
-        stream: str | None = None,
-        status: str | None = None,
-        kind: str | None = None,
-        since: float | None = None,
-        limit: int = 100,
-    ) -> Sequence[Mapping[str, object]]:
-        """Events, newest first; `since` keeps what was raised at or after it and whatever is still open."""
-        return self._facts.store.events(stream=stream, status=status, kind=kind, since=since, limit=limit)
+    def events(self, **wanted: Unpack[view.EventFilter]) -> Sequence[Mapping[str, object]]:
+        """Events, newest first."""
+        return self._facts.store.events(**wanted)
 
     def event(self, event_id: str) -> Mapping[str, object] | None:
         """One event by its id."""
@@ -105,6 +98,13 @@ class Snapshot:
         kept = self._facts.store.history(stream_id, start, end)
         made = estimates.from_sums(history.as_sums(kept))
         return [_bucket(bucket, made, row) for row, bucket in enumerate(kept)]
+
+    def model_history(self, model_name: str, start: float, end: float) -> Sequence[view.ShownBucket]:
+        """The buckets of all streams of a model together; of its only one where there is one."""
+        alone = [stream.id for stream in self._streams if stream.model_name == model_name]
+        key = history.model_key(model_name)
+        together = self.history(key, start, end)
+        return together or (self.history(alone[0], start, end) if len(alone) == 1 else [])
 
     def advice(self, stream_id: str) -> Mapping[str, object]:
         """The advice for one stream, from its longest window."""
@@ -147,48 +147,8 @@ class Snapshot:
     @cached_property
     def _streams(self) -> list[view.StreamView]:
         facts = self._facts
-        with facts.lock:
-            records = summaries.over_shortest(facts.plan, facts.state, self.now, ENOUGH_DRAFTS)
-            return [_stream(facts, row, record) for row, record in enumerate(records)]
-
-
-def _stream(facts: SnapshotParts, row: int, record: summaries.Record) -> view.StreamView:
-    """Return the view of one stream with its estimate."""
-    identity, status = facts.state.identities[row], facts.state.status[row]
-    held = next(iter(streams.open_events(identity)), None)
-    open_event = events.as_json(held) if held else None
-    since = facts.state_since[row] if row < len(facts.state_since) else math.nan
-    return view.StreamView(
-        id=identity.id,
-        target=identity.key.target,
-        model_name=identity.key.model_name,
-        replica=identity.key.replica,
-        state=record["state"],  # type: ignore[arg-type]
-        estimate=record,
-        state_reason=streams.reason(facts.state, row, str(record["state"])),
-        state_since=events.number(since),
-        engine=identity.engine,
-        engine_version=identity.engine_version,
-        draft_model=identity.config.get("draft_model", ""),
-        method=identity.config.get("method", ""),
-        num_speculative_tokens=identity.num_speculative_tokens,
-        regime=str(identity.regimes),
-        baseline_mal=events.number(status["baseline_mal"]),
-        baseline_conditional=_baseline_conditional(status),
-        score_down=events.number(status["score_down"]),
-        score_up=events.number(status["score_up"]),
-        last_good_at=events.number(status["last_at"]),
-        open_event=open_event,
-        benefit_lost_ratio=events.number(identity.event.cost.benefit_lost_ratio) if identity.event else None,
-    )
-
-
-def _baseline_conditional(status: np.void) -> tuple[float | None, ...]:
-    """Return the baseline of each position that has one; the last stands for all later positions."""
-    values = [events.number(value) for value in status["baseline_conditional"]]
-    return tuple(
-        values[: max((index + 1 for index, value in enumerate(values) if value is not None), default=0)]
-    )
+        source = stream_views.StateNow(facts.plan, facts.state, facts.lock, facts.state_since)
+        return stream_views.now(source, facts.shown, self.now)
 
 
 def _target(facts: SnapshotParts, name: str) -> view.TargetView:

@@ -50,6 +50,10 @@ _UPSERT_EVENT = """
     ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, status = excluded.status,
         closed_at = excluded.closed_at, record = excluded.record
 """
+_OF_STREAM = (
+    "(stream = ?1 OR scope = 'fleet' AND EXISTS"
+    " (SELECT 1 FROM json_each(record, '$.streams') WHERE json_each.value = ?1))"
+)
 _INSERT_HISTORY = f"""
     INSERT OR REPLACE INTO history (stream, {", ".join(_COLUMNS)})
     VALUES ({", ".join("?" * (len(_COLUMNS) + 1))})
@@ -172,37 +176,45 @@ class Store:
             return False
         return True
 
-    def events(
+    def events(  # noqa: PLR0913 - the filters that there are
         self,
         *,
         stream: str | None = None,
         status: str | None = None,
         kind: str | None = None,
+        severity: str | None = None,
+        scope: str | None = None,
+        model_name: str | None = None,
+        target: str | None = None,
         since: float | None = None,
+        until: float | None = None,
+        offset: int = 0,
         limit: int = 100,
     ) -> list[Mapping[str, object]]:
         """Return events, newest first; those of the fleet belong to each of their streams.
 
-        `since` (unix seconds) keeps what was raised at or after it and whatever is still open.
+        `since` (unix seconds) keeps what was raised at or after it and whatever is still open, `until` what
+        was raised before it.
         """
-        conditions: list[str] = []
-        values: list[object] = []
-        if stream is not None:
-            conditions.append(
-                "(stream = ? OR scope = 'fleet' AND EXISTS"
-                " (SELECT 1 FROM json_each(record, '$.streams') WHERE json_each.value = ?))"
-            )
-            values += [stream, stream]
-        for column, wanted in (("status", status), ("kind", kind)):
-            if wanted is not None:
-                conditions.append(f"{column} = ?")
-                values.append(wanted)
-        if since is not None:
-            conditions.append("(raised_at >= ? OR status = 'open')")
-            values.append(since)
+        tests: tuple[tuple[str, object], ...] = (
+            (_OF_STREAM, stream),
+            ("status = ?1", status),
+            ("kind = ?1", kind),
+            ("scope = ?1", scope),
+            ("json_extract(record, '$.severity') = ?1", severity),
+            ("json_extract(record, '$.model_name') = ?1", model_name),
+            ("json_extract(record, '$.target') = ?1", target),
+            ("(raised_at >= ?1 OR status = 'open')", since),
+            ("raised_at < ?1", until),
+        )
+        meant = [(test, value) for test, value in tests if value is not None]
+        conditions = [test.replace("?1", f"?{number}") for number, (test, _) in enumerate(meant, 1)]
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-        query = f"SELECT record FROM events {where} ORDER BY raised_at DESC, id LIMIT ?"  # noqa: S608 - ours
-        records = [_record(record) for (record,) in self._read(query, (*values, limit))]
+        query = f"SELECT record FROM events {where} ORDER BY raised_at DESC, id LIMIT ? OFFSET ?"  # noqa: S608 - ours
+        records = [
+            _record(record)
+            for (record,) in self._read(query, (*(value for _, value in meant), limit, offset))
+        ]
         return [record for record in records if record is not None]
 
     def event(self, event_id: str) -> Mapping[str, object] | None:

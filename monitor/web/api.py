@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from monitor.core.vocabulary import EVENT_KINDS
-from monitor.web import answers, routes, states
+from monitor.web import answers, routes, selection
 from monitor.web.asking import MAX_LIMIT, Ask, Refused
 
 if TYPE_CHECKING:
@@ -17,17 +18,16 @@ _DEFAULT_HISTORY_SECONDS = 6 * 3600
 
 
 def streams(ask: Ask, view: View) -> Answer:
-    """Answer `/api/v1/streams`: all streams, or those of a state, a target, a model."""
-    ask.expect("state", "target", "model_name")
-    ask.choice("state", states.STATES)
-    found = [
-        stream
-        for stream in states.worst_first(view.streams())
-        if ask.query.get("state") in {None, stream.state}
-        and ask.query.get("target") in {None, stream.target}
-        and ask.query.get("model_name") in {None, stream.model_name}
-    ]
-    return answers.as_json(routes.overview(ask, view, found))
+    """Answer `/api/v1/streams`: those of the filters, worst first unless ordered otherwise, page by page."""
+    ask.expect("model_name", *selection.PARAMETERS)
+    # `model` is what the report's links say, `model_name` what the field is called.
+    named = ask.query.get("model_name")
+    asked = ask if named is None else replace(ask, query={**ask.query, "model": named})
+    chosen = selection.asked(asked, routes.STREAMS_PER_PAGE, MAX_LIMIT)
+    found = selection.chosen(chosen, view.streams())
+    shown = routes.streams_of(chosen, view, found)
+    listed = routes.overview(ask, view, shown)
+    return answers.as_json({**listed, "total": len(found), "page": chosen.page, "limit": chosen.limit})
 
 
 def stream(ask: Ask, view: View) -> Answer:

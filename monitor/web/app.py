@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 STATIC = {"report.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
 HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
@@ -102,7 +102,10 @@ def _routes() -> dict[str, Route]:
         "/": routes.landing,
         "/metrics": routes.metrics(selfmetrics.registry()),
         "/report": routes.report,
+        "/report/events": routes.report_events,
+        "/report/events.atom": routes.report_feed,
         "/report/events/{event}": routes.report_event,
+        "/report/models/{model:.+}": routes.report_model,
         "/report/{stream:.+}": routes.report_stream,
         "/targets": routes.targets,
         "/config": routes.config,

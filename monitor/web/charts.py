@@ -22,6 +22,7 @@ WIDTH, HEIGHT = 760, 300
 LEFT, RIGHT, TOP, BOTTOM = 48, 12, 30, 44
 STRIP = 8  # height of the strip of states under the plot
 SPARK_WIDTH, SPARK_HEIGHT = 140, 30
+MULTIPLE = (220, 70)
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _DAY = 86400
 _MAX_TIME_TICKS = 7
@@ -85,8 +86,8 @@ class _Scale:
         return round(self.first + min(max(share, 0), 1) * (self.last - self.first), 1)
 
 
-def sparkline(points: Sequence[Point], label: str, state: str) -> Markup:
-    """Return a small picture of the points' values with the last reference as a dashed line."""
+def sparkline(points: Sequence[Point], label: str, state: str, marks: Sequence[float] = ()) -> Markup:
+    """Return a small picture of the points' values, the last reference dashed, events at `marks` as ticks."""
     known = [value for point in points for value in (point.value, point.reference) if value is not None]
     if all(point.value is None for point in points):
         return Markup("")
@@ -99,7 +100,30 @@ def sparkline(points: Sequence[Point], label: str, state: str) -> Markup:
     return Markup(
         f'<svg class="spark {escape(state)}" viewBox="0 0 {SPARK_WIDTH} {SPARK_HEIGHT}" role="img" '
         f'width="{SPARK_WIDTH}" height="{SPARK_HEIGHT}" aria-label="{escape(label)}">'
-        f'{base}<path class="line" d="{line}"/></svg>'
+        f'{_marks(marks, points, across)}{base}<path class="line" d="{line}"/></svg>'
+    )
+
+
+def _marks(marks: Sequence[float], points: Sequence[Point], across: _Scale) -> str:
+    shown = [across(at) for at in marks if points[0].start <= at <= points[-1].end]
+    path = "".join(f"M{x:g} 0V{SPARK_HEIGHT}" for x in dict.fromkeys(shown))
+    return f'<path class="mark" d="{path}"/>' if path else ""
+
+
+def multiple(points: Sequence[Point], title: str, high: float, state: str, marks: Sequence[float]) -> Markup:
+    """Return one of many small pictures on one scale, from 1 to `high`; each says what it is on hovering."""
+    width, height = MULTIPLE
+    top, bottom = 4, height - 4
+    if not points:
+        return Markup("")
+    across = _Scale(points[0].start, max(points[-1].end, points[0].start + 1), 1, width - 1)
+    down = _Scale(1, max(high, 1.5), bottom, top)
+    curves = "".join(_curves(points, across, down))
+    lines = "".join(f"M{across(at):g} 0V{height}" for at in marks if points[0].start <= at <= points[-1].end)
+    return Markup(
+        f'<svg class="multiple {escape(state)}" viewBox="0 0 {width} {height}" role="img" '
+        f'width="{width}" height="{height}" aria-label="{escape(title)}"><title>{escape(title)}</title>'
+        f'<path class="grid" d="M0 {bottom}H{width}"/><path class="mark" d="{lines}"/>{curves}</svg>'
     )
 
 

@@ -20,6 +20,10 @@ class Links:
         """Return the link to a stream's page."""
         return self.to(f"/report/{quote(stream_id, safe='')}")
 
+    def model(self, model_name: str) -> str:
+        """Return the link to a model's page."""
+        return self.to(f"/report/models/{quote(model_name, safe='')}")
+
     def event(self, event_id: str) -> str:
         """Return the link to an event's page."""
         return self.to(f"/report/events/{quote(event_id, safe='')}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-_VOID = frozenset({"br", "link", "meta", "hr"})
+_VOID = frozenset({"br", "hr", "input", "link", "meta"})
 
 
 class Markup(str):

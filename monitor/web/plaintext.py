@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from monitor.web import fields, guidance, sentences, states, wording
+from monitor.web import fields, guidance, levels, sentences, states, wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +115,7 @@ def _head(view: View, sentence: str) -> list[str]:
 
 
 def _fleet_row(stream: StreamView, now: float) -> tuple[str, ...]:
-    mal = fields.number(sentences.level_now(stream, now), "mal")
+    mal = fields.number(levels.of_stream(stream, now), "mal")
     replica = "" if stream.replica in {"", "0"} else f"/{stream.replica}"
     since = fields.number(stream.open_event or {}, "change_point_at") or stream.state_since
     bad = stream.state in {"collapsed", "drifting", "silent"}

@@ -5,28 +5,31 @@ They run on a worker thread, so none of them may touch the event loop.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES
 from monitor.metrics import selfmetrics, textformat
-from monitor.web import answers, asking, plaintext, sentences, states
-from monitor.web.asking import Ask, Refused
-from monitor.web.screens import events, fleet, service, stream
+from monitor.web import answers, asking, feed, plaintext, selection, sentences, standings, states
+from monitor.web.asking import MAX_LIMIT, Ask, Refused
+from monitor.web.screens import event_list, events, fleet, model, service, stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from prometheus_client import CollectorRegistry
 
     from monitor.web.answers import Answer
+    from monitor.web.selection import Selection
     from monitor.web.view import StreamView, View
 
     Route = Callable[[Ask, View], Answer]
 
 _REPORT_FORMATS = ("html", "json", "text")
-_DEFAULT_ROWS = 100
-_MAX_ROWS = 1000
-_JSON_EVENTS = 100
+STREAMS_PER_PAGE = 50
+_JSON_EVENTS = 20
 _MAX_REFRESH = 3600
+_EVENT_PARAMETERS = (*event_list.FILTERS, "since", "until", "page", "limit")
 
 
 def landing(ask: Ask, view: View) -> Answer:
@@ -70,18 +73,26 @@ def probed(ask: Ask, view: View) -> Answer:
 
 def report(ask: Ask, view: View) -> Answer:
     """Answer `/report`: all streams, worst first."""
-    ask.expect("format", "refresh", "state", "limit")
+    ask.expect("format", "refresh", *selection.PARAMETERS)
     ask.whole("refresh", 0, 1, _MAX_REFRESH)
-    state, limit = ask.choice("state", states.STATES), ask.whole("limit", _DEFAULT_ROWS, 1, _MAX_ROWS)
-    found = [each for each in states.worst_first(view.streams()) if state in {None, each.state}]
-    match ask.format(*_REPORT_FORMATS):
+    wanted = ask.format(*_REPORT_FORMATS)
+    limits = (fleet.MODELS_PER_PAGE, fleet.MOST_MODELS) if wanted == "html" else (STREAMS_PER_PAGE, MAX_LIMIT)
+    chosen = selection.asked(ask, *limits)
+    found = selection.chosen(chosen, view.streams())
+    match wanted:
         case "json":
-            recent = view.events(limit=_JSON_EVENTS)
-            return answers.as_json({**overview(ask, view, found), "events": recent})
+            shown = streams_of(chosen, view, found)
+            listed = {**overview(ask, view, shown), "total": len(found)}
+            return answers.as_json({**listed, "events": view.events(limit=_JSON_EVENTS)})
         case "text":
-            return answers.text(plaintext.fleet(view, found[:limit], ask.programs))
+            return answers.text(plaintext.fleet(view, streams_of(chosen, view, found), ask.programs))
         case _:
-            return answers.html(fleet.page(view, ask.site, found[:limit], len(found)))
+            return answers.html(fleet.page(view, ask.site, chosen, found))
+
+
+def streams_of(chosen: Selection, view: View, found: Sequence[StreamView]) -> list[StreamView]:
+    """Return the streams that a list shows: in the order asked for, the page asked for."""
+    return list(selection.part(chosen, selection.ordered(chosen, found, view.now)))
 
 
 def report_stream(ask: Ask, view: View) -> Answer:
@@ -97,6 +108,60 @@ def report_stream(ask: Ask, view: View) -> Answer:
             return answers.text(plaintext.stream(view, found))
         case _:
             return answers.html(stream.page(view, found, ask.site, chosen))
+
+
+def report_model(ask: Ask, view: View) -> Answer:
+    """Answer `/report/models/{model}`: all replicas of one model."""
+    ask.expect("format", "refresh", "page", "range")
+    ask.whole("refresh", 0, 1, _MAX_REFRESH)
+    chosen = selection.Selection(
+        model=ask.path["model"],
+        page=ask.whole("page", 1, 1, selection.MOST_PAGES),
+        limit=model.REPLICAS_PER_PAGE,
+    )
+    span = ask.choice("range", stream.RANGES) or stream.DEFAULT_RANGE
+    found = next(iter(standings.of(view, selection.chosen(chosen, view.streams()))), None)
+    if found is None:
+        raise Refused(404, f"no model {chosen.model!r}; /report lists them")
+    if ask.format("html", "json") == "json":
+        shown = list(selection.part(chosen, found.streams))
+        return answers.as_json({**overview(ask, view, shown), "total": len(found.streams)})
+    return answers.html(model.page(view, found, ask.site, chosen, span))
+
+
+def report_events(ask: Ask, view: View) -> Answer:
+    """Answer `/report/events`: all events, filtered and paged."""
+    ask.expect("refresh", *_EVENT_PARAMETERS)
+    ask.whole("refresh", 0, 1, _MAX_REFRESH)
+    return answers.html(event_list.page(view, _wanted(ask), ask.site))
+
+
+def report_feed(ask: Ask, view: View) -> Answer:
+    """Answer `/report/events.atom`: the newest of the same events as a feed."""
+    ask.expect(*_EVENT_PARAMETERS)
+    wanted = _wanted(ask)
+    path = f"/report/events.atom{wanted.query()}"
+    body = feed.atom(view.events(**wanted.of_view()), ask.programs, path, view.now)
+    return answers.Answer(body, feed.ATOM)
+
+
+def _wanted(ask: Ask) -> event_list.EventPage:
+    filled = replace(ask, query={name: value for name, value in ask.query.items() if value})
+    known: dict[str, Collection[str]] = {
+        "status": event_list.STATUSES,
+        "kind": EVENT_KINDS,
+        "severity": SEVERITIES,
+        "scope": event_list.SCOPES,
+    }
+    for name, values in known.items():
+        filled.choice(name, values)
+    return event_list.EventPage(
+        filters={name: filled.query[name] for name in event_list.FILTERS if name in filled.query},
+        since=filled.time("since"),
+        until=filled.time("until"),
+        page=filled.whole("page", 1, 1, selection.MOST_PAGES),
+        limit=filled.whole("limit", event_list.PER_PAGE, 1, MAX_LIMIT),
+    )
 
 
 def report_event(ask: Ask, view: View) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from monitor.web import fields, states, wording
+from monitor.web import fields, levels, standings, states, wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ def event(record: Record, now: float) -> str:
     closed = fields.number(record, "closed_at")
     moved += _verdict(record)
     moved += _parts(
-        event_slowdown(record), fields.number(fields.record(record, "cost"), "benefit_lost_ratio")
+        standings.slowdown(record), fields.number(fields.record(record, "cost"), "benefit_lost_ratio")
     )
     if start is None:
         return f"{words.capitalize()} on {where}{moved}."
@@ -117,19 +117,9 @@ def name(view: StreamView) -> str:
     return f"{view.target}{model}"
 
 
-def level_now(view: StreamView, now: float) -> Record:
-    """Return where acceptance is now (`mal`, `mal_low`, `mal_high`).
-
-    While the window still reaches back before the change of an open event, its mean is of two levels; the
-    event's own level after the change is meant then.
-    """
-    event = view.open_event or {}
-    changed = fields.number(event, "change_point_at")
-    window = fields.number(view.estimate, "window_seconds")
-    after = fields.record(event, "after")
-    if changed is not None and window is not None and now - changed < window and fields.number(after, "mal"):
-        return after
-    return view.estimate
+def where(view: StreamView) -> str:
+    """Return where a stream runs: its target, and its replica unless it is 0."""
+    return view.target if view.replica in {"", "0"} else f"{view.target}, replica {view.replica}"
 
 
 def lost_ratio(view: StreamView) -> float | None:
@@ -140,17 +130,7 @@ def lost_ratio(view: StreamView) -> float | None:
 
 def slowdown(view: StreamView) -> float | None:
     """Return how many times as long a token takes as before the open event."""
-    return event_slowdown(view.open_event or {})
-
-
-def event_slowdown(record: Record) -> float | None:
-    """Return an event's ratio of times per token, after ÷ before, else of tokens per step, before ÷ after."""
-    cost = fields.record(record, "cost")
-    tpot = fields.number(cost, "tpot_ratio")
-    if tpot is not None:
-        return tpot
-    tokens = fields.number(cost, "tokens_per_step_ratio")
-    return 1 / tokens if tokens else None
+    return standings.slowdown(view.open_event or {})
 
 
 def _share(some: Sequence[StreamView], every: Sequence[StreamView]) -> str:
@@ -166,7 +146,7 @@ def _worst(view: StreamView, now: float) -> str:
 
 
 def _moved(view: StreamView, now: float) -> str:
-    before, after = view.baseline_mal, fields.number(level_now(view, now), "mal")
+    before, after = view.baseline_mal, fields.number(levels.of_stream(view, now), "mal")
     if after is None:
         return ""
     if before is None:

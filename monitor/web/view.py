@@ -7,7 +7,7 @@ must be cheap and copy what may change) and then read on a worker thread, by one
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +22,7 @@ class StreamView:
 
     `estimate` has the fields of an estimate line of `replay --json`, over the default window. `state_reason`
     is one sentence. `baseline_conditional` has one value per position. `open_event` is an event that is open.
+    `labels` are those that the settings or discovery give to the target.
     """
 
     id: str
@@ -45,6 +46,7 @@ class StreamView:
     last_good_at: float | None = None
     open_event: Mapping[str, object] | None = None
     benefit_lost_ratio: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,26 @@ class TargetView:
     streams: Sequence[str] = ()
 
 
+class EventFilter(TypedDict, total=False):
+    """Which events are meant: all that are named must hold, None is all; the first 100 without a `limit`.
+
+    `stream` has those of its model too; `since` keeps what was raised at or after it, and whatever is still
+    open; `until` what was raised before it; `offset` leaves so many of the newest out.
+    """
+
+    stream: str | None
+    status: str | None
+    kind: str | None
+    severity: str | None
+    scope: str | None
+    model_name: str | None
+    target: str | None
+    since: float | None
+    until: float | None
+    offset: int
+    limit: int
+
+
 class View(Protocol):
     """A consistent snapshot of the service at `now` (unix seconds)."""
 
@@ -111,19 +133,11 @@ class View(Protocol):
     def stream(self, stream_id: str) -> StreamView | None:
         """One stream by its id."""
 
-    def events(
-        self,
-        *,
-        stream: str | None = None,
-        status: str | None = None,
-        kind: str | None = None,
-        since: float | None = None,
-        limit: int = 100,
-    ) -> Sequence[Mapping[str, object]]:
+    def events(self, **wanted: Unpack[EventFilter]) -> Sequence[Mapping[str, object]]:
         """Events in the JSON form of the design, newest `raised_at` first.
 
-        `since` keeps what was raised at or after it, and whatever is still open. Beside the fixed fields the
-        pages show `change_point_low`, `change_point_high` and `facts` (sentences) where there are any.
+        Beside the fixed fields the pages show `change_point_low`, `change_point_high` and `facts` (sentences)
+        where there are any.
         """
 
     def event(self, event_id: str) -> Mapping[str, object] | None:
@@ -131,6 +145,9 @@ class View(Protocol):
 
     def history(self, stream_id: str, start: float, end: float) -> Sequence[ShownBucket]:
         """The buckets of a stream between two unix times, oldest first, finest resolution that is kept."""
+
+    def model_history(self, model_name: str, start: float, end: float) -> Sequence[ShownBucket]:
+        """The same of all streams of a model together; their mean acceptance length is of the sums."""
 
     def advice(self, stream_id: str) -> Mapping[str, object]:
         """Which num_speculative_tokens a known stream should have, over its longest window."""

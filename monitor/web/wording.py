@@ -90,3 +90,11 @@ def iso(at: float) -> str:
 def plural(number: int, noun: str) -> str:
     """Return a number with its noun: `1 stream`, `4 streams`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def clock_near(at: float, now: float) -> str:
+    """Return a time in a sentence: `02:14 UTC (25 min ago)`, with its date where it is of another day."""
+    whole = clock(at)
+    same_day = whole[:10] == clock(now)[:10]
+    short = f"{whole[11:16]} UTC" if same_day and whole.endswith(" UTC") else whole
+    return f"{short} ({ago(at, now)})"

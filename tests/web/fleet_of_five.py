@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from monitor import metrics
 from monitor.web.view import ShownBucket, StreamView, TargetView
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from monitor.metrics.textformat import Family
+    from monitor.web.view import EventFilter
 
 NOW = 1777637700.0  # 2026-05-01 12:15:00 UTC
 COLLAPSED_AT = NOW - 1500
@@ -259,25 +260,18 @@ class Service:
         """One stream."""
         return next((each for each in self.shown if each.id == stream_id), None)
 
-    def events(
-        self,
-        *,
-        stream: str | None = None,
-        status: str | None = None,
-        kind: str | None = None,
-        since: float | None = None,
-        limit: int = 100,
-    ) -> Sequence[Mapping[str, object]]:
+    def events(self, **wanted: Unpack[EventFilter]) -> Sequence[Mapping[str, object]]:
         """Events that match."""
+        columns = ("stream", "status", "kind", "severity", "scope", "model_name", "target")
+        same = {name: wanted[name] for name in columns if wanted.get(name) is not None}  # type: ignore[literal-required]
+        since, offset = wanted.get("since"), wanted.get("offset", 0)
         found = [
             event
             for event in self.kept
-            if stream in {None, event["stream"]}
-            and status in {None, event["status"]}
-            and kind in {None, event["kind"]}
+            if all(event[name] == value for name, value in same.items())
             and (since is None or float(str(event["raised_at"])) >= since or event["status"] == "open")
         ]
-        return found[:limit]
+        return found[offset : offset + wanted.get("limit", 100)]
 
     def event(self, event_id: str) -> Mapping[str, object] | None:
         """One event."""
@@ -286,6 +280,11 @@ class Service:
     def history(self, stream_id: str, start: float, end: float) -> Sequence[ShownBucket]:
         """The buckets between two times."""
         return [bucket for bucket in self.past.get(stream_id, ()) if start <= bucket.at < end]
+
+    def model_history(self, model_name: str, start: float, end: float) -> Sequence[ShownBucket]:
+        """The buckets of the first stream of the model that has any."""
+        found = (self.history(each.id, start, end) for each in self.shown if each.model_name == model_name)
+        return next(filter(None, found), [])
 
     def advice(self, stream_id: str) -> Mapping[str, object]:
         """Nothing is advised."""

@@ -234,7 +234,7 @@ async def test_history() -> None:
         (
             "/report?fromat=json",
             400,
-            "parameter 'fromat' is not known here; expected format, refresh, state, limit",
+            "parameter 'fromat' is not known here; expected format, refresh, q, model, engine, state, kind, label, target, sort, page, limit",
         ),
         ("/report?format=xml", 400, "parameter 'format' is 'xml'; expected one of html, json, text"),
         ("/report?limit=-1", 400, "parameter 'limit' is '-1'; expected a whole number from 1 to 1000"),
@@ -360,7 +360,7 @@ async def test_a_big_page_does_not_hold_the_loop() -> None:
     """While a page is being written, the process still says that it is alive."""
     many = Service(shown=STREAMS * 200)
     async with client(many) as session:
-        big = session.get("/api/v1/streams")
+        big = session.get("/api/v1/streams?limit=1000")
         async with big as response:
             assert await text_of(session, "/-/healthy")
             assert len(json.loads(await response.text())["streams"]) == 1000

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 from urllib.parse import quote
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from monitor.web import app, glossary
-from tests.web.fleet_of_five import COLLAPSE, COLLAPSED_ID, HOSTILE, STREAMS, Service
+from tests.web import made_fleet
+from tests.web.fleet_of_five import COLLAPSE, COLLAPSED_ID, HOSTILE, MODEL, STREAMS, Service
 from tests.web.serving import client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VOID = {"meta", "link", "br", "hr"}
+VOID = {"meta", "link", "br", "hr", "input"}
 HOSTILE_EVENT: Mapping[str, object] = {
     **COLLAPSE,
     "id": HOSTILE,
@@ -43,6 +44,11 @@ PATHS = (
     "/report?refresh=30",
     *(f"/report/{quote(stream.id, safe='')}" for stream in STREAMS),
     *(f"/report/events/{quote(str(event['id']), safe='')}" for event in SERVICE.kept),
+    "/report?q=vllm&sort=mal&limit=1",
+    f"/report/models/{quote(MODEL, safe='')}",
+    f"/report/models/{quote(HOSTILE, safe='')}",
+    "/report/events",
+    "/report/events?kind=collapse&limit=1",
     "/targets",
     "/config",
     "/report/nowhere",
@@ -101,7 +107,7 @@ async def read(path: str, service: Service = SERVICE) -> Page:
 async def test_no_name_breaks_out(path: str) -> None:
     """No page has a script, an inline style or a handler, whatever models, targets and events are called."""
     page = await read(path)
-    assert not page.tags & {"script", "style", "iframe", "object", "form", "img"}
+    assert not page.tags & {"script", "style", "iframe", "object", "img"}
     assert not [name for name, _ in page.attributes if name == "style" or name.startswith("on")]
     assert all(link.startswith(("/", "#")) and not link.startswith("//") for link in page.links)
     assert len(page.ids) == len(set(page.ids))
@@ -119,10 +125,15 @@ async def test_links_lead_somewhere(path: str) -> None:
 
 
 async def test_fleet_page() -> None:
-    """The report opens with the worst, in words, with counts, the cost and a dash where nothing is known."""
-    page = await read("/report")
-    assert "1 of 5 streams has lost its speculation benefit: vllm-2:8000" in page.text
-    assert "MAL 3.31 → 1.24, for 25 min" in page.text
+    """The report opens with the worst model in words, with counts, the cost and a dash where nothing is known."""
+    page = await read("/report", Service())
+    assert (
+        f"1 of 4 replicas of {MODEL} (vllm-2:8000) has collapsed since 11:50 UTC (25 min ago): "
+        "MAL 3.31 → 1.24; 90 % of the benefit is lost, each token takes 2.6× as long. "
+        "Likely traffic: the prompt length moved 7.1 times as far as in the week before." in page.text
+    )
+    assert "4 replicas: 1 collapsed, 1 warming, 1 ok, 1 idle" in page.text
+    assert "odd one out: vllm-2:8000" in page.text
     assert "2.6× time per token" in page.text
     assert "90 % of benefit lost" in page.text
     assert "Simulated engines." in page.text
@@ -131,13 +142,90 @@ async def test_fleet_page() -> None:
     assert "unknown: there is no good scrape" in titles
 
 
-async def test_fleet_page_shows_the_worst_of_many() -> None:
-    """A fleet of a thousand streams gives a page of the worst hundred that says so."""
-    many = [replace(STREAMS[0], id=f"s{number}", target=f"t{number}") for number in range(999)]
-    page = await read("/report", Service(shown=[*many, STREAMS[1]]))
-    assert "The worst 100 of 1,000 streams" in page.text
-    assert "1 of 1,000 streams has lost" in page.text
-    assert page.text.index("vllm-2:8000") < page.text.index("t0")
+async def test_whole_model_collapses() -> None:
+    """What all replicas of a model do is one sentence, and its event is the model's, not that of a replica."""
+    page = await read("/report", made_fleet.service(44))
+    assert f"All 40 replicas of {made_fleet.NAMES[0]} have collapsed since 11:50 UTC" in page.text
+    assert "/report/events/fleet-1" in page.links
+    assert "40 replicas: 40 collapsed" in page.text
+    assert "The worst 12 of all 40 replicas." in page.text
+
+
+async def test_fleet_page_is_a_page_of_many() -> None:
+    """Of thousands of streams a page shows a few models, the worst first, and leads to the others."""
+    page = await read("/report", made_fleet.service(4000))
+    assert "1 to 12 of 261 models" in page.text
+    assert "/report?page=2" in page.links
+    last = await read("/report?page=22", made_fleet.service(4000))
+    assert "253 to 261 of 261 models" in last.text
+    assert "There are 261 models" in (await read("/report?page=23", made_fleet.service(4000))).text
+
+
+@pytest.mark.parametrize(
+    ("query", "streams"),
+    [
+        ("q=qwen", 8),
+        ("q=LLAMA-3.3 cluster=b", 24),
+        ("model=Qwen/Qwen3-32B", 8),
+        ("engine=sglang", 9),
+        ("state=silent", 1),
+        ("kind=collapse", 42),
+        ("label=cluster=a", 51),
+        (f"target={STREAMS[0].target}", 0),
+        ("q=qwen&engine=vllm", 0),
+    ],
+)
+async def test_filters(query: str, streams: int) -> None:
+    """A filter is a link: the page and its JSON show the streams that it means, and no others."""
+    service = made_fleet.service(100)
+    async with client(service) as session, session.get(f"/report?format=json&limit=1000&{query}") as response:
+        found = await response.json()
+    assert (found["total"], len(found["streams"])) == (streams, streams)
+    page = await read(f"/report?{query}", service)
+    assert ("No stream is like that." in page.text) == (not streams)
+
+
+async def test_orders() -> None:
+    """Models come in the order that is asked for, the worst first without one."""
+    service = made_fleet.service(100)
+    named = await read("/report?sort=name", service)
+    assert named.text.index("Qwen/Qwen3-32B") < named.text.index("40 replicas: 40 collapsed")
+    sized = await read("/report?sort=size", service)
+    assert sized.text.index("42 replicas:") < sized.text.index("40 replicas:")
+
+
+async def test_model_page() -> None:
+    """A model's page has the verdict, a picture of each replica on one scale, what runs, and its events."""
+    page = await read(f"/report/models/{quote(MODEL, safe='')}", Service())
+    assert "1 of 4 replicas of" in page.text
+    assert "Mean acceptance length, each picture from 1 to 3.36" in page.text
+    labels = [value for name, value in page.attributes if name == "aria-label"]
+    assert "vllm-2:8000: collapsed, MAL 1.24, baseline 3.31" in labels
+    assert "vllm 0.32.0, eagle3, yuhuili/EAGLE3-LLaMA3.3-Instruct-70B, k = 4" in page.text
+    assert "/report/events/c0ffee1234" in page.links
+
+
+async def test_events_page() -> None:
+    """The index of events filters and leads to older ones, and says it as a feed too."""
+    page = await read("/report/events?kind=drop", Service())
+    assert "vllm-2:8000closed" in page.text
+    assert "collapse" not in page.text.split("Where")[1]
+    assert "/report/events.atom?kind=drop" in page.links
+    paged = await read("/report/events?limit=1", Service())
+    assert "/report/events?page=2&limit=1" in paged.links
+
+
+async def test_feed() -> None:
+    """The feed is well-formed Atom with an entry for each event, whatever streams are called."""
+    async with client(SERVICE) as session, session.get("/report/events.atom") as response:
+        assert response.content_type == "application/atom+xml"
+        root = ET.fromstring(await response.read())  # noqa: S314 - our own
+    atom = "{http://www.w3.org/2005/Atom}"
+    entries = root.findall(f"{atom}entry")
+    assert entries[0].findtext(f"{atom}id") == "urn:specmon:event:c0ffee1234"
+    assert len(entries) == 3
+    assert entries[0].findtext(f"{atom}title") == "Collapse on vllm-2:8000 (open)"
+    assert all(entry.findtext(f"{atom}updated") for entry in entries)
 
 
 async def test_empty_service() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.core.vocabulary import EVENT_KINDS, STATES
-from monitor.web import answers, asking, fields, guidance, sentences, series, states, view, wording
+from monitor.web import answers, asking, fields, guidance, levels, sentences, series, states, view, wording
 from monitor.web.markup import Markup, join, tag
 from monitor.web.view import ShownBucket
 from tests.web.fleet_of_five import COLLAPSE, NOW, PASSED, STREAMS, stream
@@ -280,7 +280,7 @@ def test_level_now(changed: float, mal: float) -> None:
     """Right after a change the level is that of the event, not a mean of before and after."""
     mixed = {"window_seconds": 300.0, "mal": 2.2}
     shown = stream("a", estimate=mixed, open_event={**COLLAPSE, "change_point_at": changed})
-    assert fields.number(sentences.level_now(shown, NOW), "mal") == mal
+    assert fields.number(levels.of_stream(shown, NOW), "mal") == mal
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ import numpy as np
 from monitor.core.pages.engines import base
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from monitor.core.counts import deltas
@@ -87,6 +89,12 @@ def over(state: npt.NDArray[np.void], window: int, length: float, now: Floats) -
     current = slot + SLOTS > (state["slot"][:, window] + age)[:, None]
     vectors = np.where(current[:, :, None], state["slots"][:, window], 0.0).sum(1)
     return _sums(state, vectors)
+
+
+def picked(sums: Sequence[Sums], which: npt.NDArray[np.intp]) -> Sums:
+    """Return the sums of the window `which` [N] of each stream."""
+    vectors = np.stack([each.vectors for each in sums])[which, np.arange(len(which))]
+    return replace(sums[0], vectors=vectors)
 
 
 def last(state: npt.NDArray[np.void]) -> Sums:

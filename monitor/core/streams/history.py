@@ -6,7 +6,8 @@ The pipeline keeps running totals; a bucket is the difference of two looks at th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from monitor.core.counts import windows
 from monitor.core.pages.engines.base import NUM_COUNTERS, Counter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -96,6 +97,44 @@ def _bucket(
         baseline_mal=float(state.status["baseline_mal"][row]),
         state=name,
     )
+
+
+def model_key(model_name: str) -> str:
+    """Return under which name the history of all streams of a model is kept."""
+    return f"model:{model_name}"
+
+
+def of_models(state: State, buckets: Sequence[HistoryBucket], names: Sequence[str]) -> list[HistoryBucket]:
+    """Return one bucket for each model with several streams: what they did together, the worst state first.
+
+    `buckets` are those of one time; names: the states from worst to best. The baseline is that of the
+    streams' mix in this bucket, so that a shift of load between replicas moves it as it moves the MAL.
+    """
+    models = {identity.id: identity.key.model_name for identity in state.identities}
+    groups: dict[str, list[HistoryBucket]] = {}
+    for bucket in buckets:
+        groups.setdefault(models[bucket.stream], []).append(bucket)
+    rank = {name: place for place, name in enumerate(names)}
+    return [_together(name, group, rank) for name, group in groups.items() if len(group) > 1]
+
+
+def _together(model_name: str, group: Sequence[HistoryBucket], rank: Mapping[str, int]) -> HistoryBucket:
+    known = [(b.baseline_mal, b.drafts) for b in group if b.drafts > 0 and not math.isnan(b.baseline_mal)]
+    drafts = math.fsum(count for _, count in known)
+    pairs = zip_longest(*(bucket.accepted for bucket in group), fillvalue=0.0)
+    return replace(
+        group[0],
+        stream=model_key(model_name),
+        **{name: _sum([getattr(bucket, name) for bucket in group]) for name in COLUMNS.values()},
+        accepted=tuple(math.fsum(values) for values in pairs),
+        baseline_mal=math.fsum(mal * count for mal, count in known) / drafts if drafts else math.nan,
+        state=min((bucket.state for bucket in group), key=lambda name: rank.get(name, len(rank))),
+    )
+
+
+def _sum(values: Sequence[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return math.fsum(known) if known else math.nan
 
 
 def as_sums(buckets: Sequence[HistoryBucket]) -> windows.Sums:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,16 +11,17 @@ import numpy as np
 from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
 from monitor.core.economics import payoff
+from monitor.core.pages.engines.base import Counter
 from monitor.core.streams import worth
 from monitor.core.vocabulary import STATES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
     from monitor.core.counts.estimates import Estimates
-    from monitor.core.streams import State
+    from monitor.core.streams import Identity, State
     from monitor.core.streams.plans import Plan
     from monitor.core.streams.worth import PlainSteps
 
@@ -37,35 +40,88 @@ NUMBERS = (
     "batch_size",
 )
 
+_SINGLE = {name: name for name in NUMBERS} | {"window_seconds": "seconds"}
+
 
 def over_window(plan: Plan, state: State, window: int, now: float) -> list[Record]:
     """Return an estimate record of every stream over one of the plan's windows that ends at `now`."""
-    return _over(plan, state, (window,), now, 0.0)
-
-
-def over_shortest(plan: Plan, state: State, now: float, least_drafts: float) -> list[Record]:
-    """Return an estimate record of every stream over the shortest window with so many drafts, else the last.
-
-    Windows end at `now`.
-    """
-    return _over(plan, state, range(len(plan.windows)), now, least_drafts)
-
-
-def _over(plan: Plan, state: State, choices: Sequence[int], now: float, least_drafts: float) -> list[Record]:
-    """Return a record of every stream over the first of the windows with enough drafts, else the last."""
     at = np.full(len(state.identities), now)
-    codes = streams.states(state, at, plan.limits)
-    made = [
-        estimates.from_sums(windows.over(state.sums, window, plan.windows[window], at)) for window in choices
-    ]
-    plain = [_plain_steps(plan, state, each) for each in made]
-    enough = np.array([np.nan_to_num(each.drafts) >= least_drafts for each in made])
+    made = estimates.from_sums(windows.over(state.sums, window, plan.windows[window], at))
+    look = _look(plan, state, made, streams.states(state, at, plan.limits))
+    return [{"type": "estimate", "at": events.number(now)} | record for record in _records(state, look)]
+
+
+def over_shortest(plan: Plan, state: State, now: float, least_drafts: float) -> list[Estimated]:
+    """Return an estimate of every stream over the shortest window with so many drafts, else over the last.
+
+    Windows end at `now`. The records are of this moment: a later step does not change them.
+    """
+    at = np.full(len(state.identities), now)
+    each = [windows.over(state.sums, window, length, at) for window, length in enumerate(plan.windows)]
+    drafts = np.array([sums.vectors[:, windows.COUNTERS.start + Counter.DRAFTS] for sums in each])
+    enough = drafts >= least_drafts
     enough[-1] = True
+    made = estimates.from_sums(windows.picked(each, enough.argmax(0)))
+    look = _look(plan, state, made, streams.states(state, at, plan.limits))
+    identities = state.identities
     return [
-        {"type": "estimate", "at": events.number(now)}
-        | _estimate(state, made[first], codes, row, plain[first])
-        for row, first in enumerate(enough.argmax(0).tolist())
+        Estimated(look, row, identities[row], streams.reason(state, row, look.states[row]), now)
+        for row in range(len(identities))
     ]
+
+
+class Estimated(Mapping[str, object]):
+    """An estimate record of a stream that is made when something of it is asked for.
+
+    A page shows a few of thousands of streams, and of most others no more than one number.
+    """
+
+    __slots__ = ("_identity", "_look", "_made", "_now", "_row", "reason", "state")
+
+    def __init__(self, look: _Look, row: int, identity: Identity, reason: str, now: float) -> None:
+        self._look, self._row, self._identity, self._now = look, row, identity, now
+        self.state, self.reason = look.states[row], reason
+        self._made: Record | None = None
+
+    def __getitem__(self, name: str) -> object:
+        """Return a field; one number alone does not make the record."""
+        if self._made is None and name in _SINGLE:
+            return events.number(getattr(self._look.made, _SINGLE[name])[self._row])
+        return self._record()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the fields' names."""
+        return iter(self._record())
+
+    def __len__(self) -> int:
+        """Return how many fields there are."""
+        return len(self._record())
+
+    def _record(self) -> Record:
+        if self._made is None:
+            head: Record = {"type": "estimate", "at": events.number(self._now)}
+            self._made = head | _estimate(self._look, self._row, self._identity, self.reason)
+        return self._made
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What records of all streams are made from, of one moment; the status is a copy."""
+
+    made: Estimates
+    plain: PlainSteps
+    states: Sequence[str]
+    status: npt.NDArray[np.void]
+
+
+def _look(plan: Plan, state: State, made: Estimates, codes: npt.NDArray[np.int64]) -> _Look:
+    names = [STATES[code] for code in codes.tolist()]
+    return _Look(made, _plain_steps(plan, state, made), names, state.status.copy())
+
+
+def _records(state: State, look: _Look) -> Iterator[Record]:
+    for row, identity in enumerate(state.identities):
+        yield _estimate(look, row, identity, streams.reason(state, row, look.states[row]))
 
 
 def totals(plan: Plan, state: State) -> list[Record]:
@@ -75,12 +131,9 @@ def totals(plan: Plan, state: State) -> list[Record]:
     """
     codes = streams.states(state, _last_looks(state), plan.limits)
     made = estimates.from_sums(windows.total(state.sums))
-    plain = _plain_steps(plan, state, made)
     records = [
-        {"type": "summary", "at": events.number(state.status["last_at"][row])}
-        | _estimate(state, made, codes, row, plain)
-        | _life(state, row)
-        for row in range(len(state.identities))
+        {"type": "summary", "at": events.number(state.status["last_at"][row])} | record | _life(state, row)
+        for row, record in enumerate(_records(state, _look(plan, state, made, codes)))
     ]
     return records + [
         _without_stream(state, name) for name, target in state.targets.items() if not target.rows
@@ -110,14 +163,8 @@ def payoff_record(plain: PlainSteps, made: Estimates, row: int) -> Record:
     }
 
 
-def _estimate(
-    state: State,
-    made: Estimates,
-    codes: Sequence[int] | npt.NDArray[np.int64],
-    row: int,
-    plain: PlainSteps,
-) -> Record:
-    identity, status = state.identities[row], state.status[row]
+def _estimate(look: _Look, row: int, identity: Identity, reason: str) -> Record:
+    made, status = look.made, look.status[row]
     positions = int(np.isfinite(made.accepted[row]).sum())
     return {
         "stream": identity.id,
@@ -136,9 +183,9 @@ def _estimate(
         "baseline_mal": events.number(status["baseline_mal"]),
         "score_down": events.number(status["score_down"]),
         "score_up": events.number(status["score_up"]),
-        "payoff": payoff_record(plain, made, row),
-        "state": STATES[codes[row]],
-        "reason": streams.reason(state, row, STATES[codes[row]]) or None,
+        "payoff": payoff_record(look.plain, made, row),
+        "state": look.states[row],
+        "reason": reason or None,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from monitor.web import fields, guidance, sentences, wording
+from monitor.web import fields, guidance, sentences, standings, wording
 from monitor.web.markup import Child, Markup, tag
 from monitor.web.screens import history, layout
 
@@ -55,13 +55,13 @@ def _row(event: Record, label: str, site: Site) -> list[Child]:
     before, after = fields.record(event, "before"), fields.record(event, "after")
     moved = f"{wording.length(fields.number(before, 'mal'))} → {wording.length(fields.number(after, 'mal'))}"
     link = tag("a", _words(event), href=site.links.event(fields.text(event, "id")))
-    slower = sentences.event_slowdown(event)
+    slower = standings.slowdown(event)
     what = (tag("span", label, class_="number"), " ") if label else None
     return [
         tag("span", what, link, class_=f"severity {fields.text(event, 'severity')}"),
         _where(event),
         fields.text(event, "status"),
-        layout.moment(fields.number(event, "change_point_at"), site.now),
+        layout.near(fields.number(event, "change_point_at"), site.now),
         moved,
         layout.value(wording.times(slower), "the cost could not be measured"),
     ]
@@ -181,7 +181,13 @@ def _words(event: Record) -> str:
 
 
 def _where(event: Record) -> str:
-    return fields.text(event, "target") or wording.plural(len(fields.texts(event, "streams")), "stream")
+    """Return what an event is about: a target, or a model with the number of its streams."""
+    target = fields.text(event, "target")
+    if target:
+        return target
+    streams = wording.plural(len(fields.texts(event, "streams")), "stream")
+    model = fields.text(event, "model_name")
+    return f"{streams} of {model}" if model else streams
 
 
 def _mood(event: Record) -> str:

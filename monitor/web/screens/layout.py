@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
     from monitor.web.links import Links
 
-_PAGES = (("/report", "Report"), ("/targets", "Targets"), ("/config", "Settings"), ("/metrics", "Metrics"))
+_PAGES = (
+    ("/report", "Report"),
+    ("/report/events", "Events"),
+    ("/targets", "Targets"),
+    ("/config", "Settings"),
+    ("/metrics", "Metrics"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +33,8 @@ class Site:
     refresh: int = 0
 
 
-def page(site: Site, title: str, *body: Child, json_link: str = "") -> bytes:
-    """Return a whole page; `json_link` is where the same facts are as JSON."""
+def page(site: Site, title: str, *body: Child, json_link: str = "", feed: str = "") -> bytes:
+    """Return a whole page; `json_link` is where the same facts are as JSON, `feed` where its feed is."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -38,6 +44,7 @@ def page(site: Site, title: str, *body: Child, json_link: str = "") -> bytes:
         tag("title", f"{title} · specmon"),
         tag("link", rel="stylesheet", href=site.links.to("/static/report.css")),
         tag("link", rel="icon", type="image/svg+xml", href=site.links.to("/static/icon.svg")),
+        tag("link", rel="alternate", type="application/atom+xml", href=feed) if feed else None,
     )
     banner = tag(
         "p",
@@ -90,6 +97,13 @@ def moment(at: float | None, now: float, why_unknown: str = "not known") -> Mark
     return join(
         (tag("time", wording.clock(at), datetime=wording.iso(at)), " ", tag("small", wording.ago(at, now)))
     )
+
+
+def near(at: float | None, now: float, why_unknown: str = "not known") -> Markup:
+    """Return a time as UTC, without its date where it is today's, and as distance from now."""
+    if at is None:
+        return unknown(why_unknown)
+    return tag("time", wording.clock_near(at, now), datetime=wording.iso(at), title=wording.clock(at))
 
 
 def value(text: str, why_unknown: str) -> Child:

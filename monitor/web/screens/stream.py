@@ -40,7 +40,7 @@ def page(view: View, stream: StreamView, site: Site, chosen: str) -> bytes:
         ),
         _about(stream, site),
         tag("h2", "History"),
-        _ranges(stream, site, chosen),
+        ranges(site.links.stream(stream.id), chosen),
         *history.figures(buckets, list(zip(labels, listed, strict=True)), site, start, site.now),
         tag("h2", "Events"),
         events.table(listed, site, labels),
@@ -72,12 +72,13 @@ def _about(stream: StreamView, site: Site) -> Markup:
     return layout.facts(rows)
 
 
-def _ranges(stream: StreamView, site: Site, chosen: str) -> Markup:
+def ranges(link: str, chosen: str) -> Markup:
+    """Return links to the page at `link` with each range of time."""
     links = (
         tag(
             "a",
             name,
-            href=f"{site.links.stream(stream.id)}?range={name}",
+            href=f"{link}?range={name}",
             aria_current="true" if name == chosen else None,
         )
         for name in RANGES

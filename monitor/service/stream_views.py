@@ -1,0 +1,134 @@
+"""The streams as pages show them, made from the state in one go.
+
+A page of a large fleet costs a moment for each stream that it does not show too. So what took long to make is
+shown again for a while: pages cost `SHARE` of a core at most, however many people look.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from monitor.core import events, streams
+from monitor.core.streams import summaries
+from monitor.web.view import StreamView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from monitor.core.pipeline import Plan
+    from monitor.service.locking import StateLock
+
+ENOUGH_DRAFTS = 200
+SHARE = 0.05
+"""Largest share of a core that making the same list again and again may take."""
+WORTH_KEEPING_SECONDS = 0.05
+"""A list that took less time is made for each request, so that small fleets see what is true now."""
+
+
+@dataclass(slots=True)
+class Shown:
+    """The list that was made last, of which time (unix seconds), and until when it is shown (monotonic)."""
+
+    made: list[StreamView] = field(default_factory=list)
+    until: float = -math.inf
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True, slots=True)
+class StateNow:
+    """What the streams are made from; `since` [N] is when each came into its state (unix seconds)."""
+
+    plan: Plan
+    state: streams.State
+    lock: StateLock
+    since: npt.NDArray[np.float64]
+
+
+def now(source: StateNow, shown: Shown, at: float) -> list[StreamView]:
+    """Return the streams of this moment, or of one a few seconds ago where making them takes long."""
+    with shown.lock:
+        if time.monotonic() < shown.until:
+            return shown.made
+        started = time.monotonic()
+        made = _all(source, at)
+        ended = time.monotonic()
+        if ended - started > WORTH_KEEPING_SECONDS:
+            shown.made, shown.until = made, ended + (ended - started) / SHARE
+        return made
+
+
+def _all(source: StateNow, at: float) -> list[StreamView]:
+    state, plan = source.state, source.plan
+    with source.lock:
+        records = summaries.over_shortest(plan, state, at, ENOUGH_DRAFTS)
+        status = state.status
+        columns = (
+            _numbers(source.since[: len(records)]),
+            *(_numbers(status[name]) for name in ("baseline_mal", "score_down", "score_up", "last_at")),
+            status["baseline_conditional"].tolist(),
+        )
+        labels = {name: dict(declared.labels) for name, declared in plan.declared.items()}
+        since = [*columns[0], *[None] * (len(records) - len(columns[0]))]
+        rows = zip(state.identities, records, since, *columns[1:], strict=True)
+        return [_stream(*row, labels=labels) for row in rows]
+
+
+def _stream(  # noqa: PLR0913, PLR0917 - a row of the table
+    identity: streams.Identity,
+    record: summaries.Estimated,
+    since: float | None,
+    baseline_mal: float | None,
+    score_down: float | None,
+    score_up: float | None,
+    last_at: float | None,
+    baseline_conditional: Sequence[float],
+    *,
+    labels: Mapping[str, Mapping[str, str]],
+) -> StreamView:
+    held = next(iter(streams.open_events(identity)), None)
+    return StreamView(
+        id=identity.id,
+        target=identity.key.target,
+        model_name=identity.key.model_name,
+        replica=identity.key.replica,
+        state=record.state,  # type: ignore[arg-type]  # a state of the core
+        estimate=record,
+        state_reason=record.reason,
+        state_since=since,
+        engine=identity.engine,
+        engine_version=identity.engine_version,
+        draft_model=identity.config.get("draft_model", ""),
+        method=identity.config.get("method", ""),
+        num_speculative_tokens=identity.num_speculative_tokens,
+        regime=str(identity.regimes),
+        baseline_mal=baseline_mal,
+        baseline_conditional=_known(baseline_conditional),
+        score_down=score_down,
+        score_up=score_up,
+        last_good_at=last_at,
+        open_event=events.as_json(held) if held else None,
+        benefit_lost_ratio=events.number(identity.event.cost.benefit_lost_ratio) if identity.event else None,
+        labels=labels.get(identity.key.target, _NO_LABELS),
+    )
+
+
+_NO_LABELS: Mapping[str, str] = {}
+
+
+def _numbers(column: Iterable[float]) -> list[float | None]:
+    return [events.number(value) for value in column]
+
+
+def _known(values: Sequence[float]) -> tuple[float | None, ...]:
+    """Return the baseline of each position that has one; the last stands for all later positions."""
+    if all(map(math.isnan, values)):
+        return ()
+    known = [events.number(value) for value in values]
+    return tuple(known[: max(index + 1 for index, value in enumerate(known) if value is not None)])

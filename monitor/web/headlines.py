@@ -1,0 +1,114 @@
+"""The verdict on one model in a sentence: how many of it, what, since when, how bad, at what cost, why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from monitor.web import fields, sentences, wording
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from monitor.web.fields import Record
+    from monitor.web.standings import ModelView
+    from monitor.web.view import StreamView
+
+_NAMED = 3
+_SURE = 0.5
+_LONGEST_EVIDENCE = 140
+_VERBS = {
+    "collapsed": ("has collapsed", "have collapsed"),
+    "silent": ("makes no drafts although configured", "make no drafts although configured"),
+    "drifting": ("is below what it was", "are below what they were"),
+}
+
+
+def model(standing: ModelView, now: float) -> str:
+    """Return the verdict on a model of which streams are bad; empty where none is."""
+    if not standing.bad:
+        return ""
+    worst = standing.bad[0].state
+    same = [stream for stream in standing.bad if stream.state == worst]
+    verb = _VERBS[worst][len(same) > 1]
+    rest = _rest(standing.bad[len(same) :])
+    since = "" if standing.since is None else f" since {wording.clock_near(standing.since, now)}"
+    return f"{_subject(standing, same)} {verb}{since}{rest}{_moved(standing)}{_cost(standing)}."
+
+
+def names(streams: Sequence[StreamView]) -> str:
+    """Return the names of a few streams, of more than three the first three and how many more."""
+    shown = [f"{each.target}{_replica(each)}" for each in streams[:_NAMED]]
+    more = len(streams) - _NAMED
+    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+
+
+def model_name(standing: ModelView) -> str:
+    """Return what a model is called; its target where the engine does not name it."""
+    return standing.model_name or standing.streams[0].target
+
+
+def loss_per_day(standing: ModelView) -> str:
+    """Return what the bad streams lose, as `31 GPU-hours a day`; empty where it is unknown."""
+    costs = [fields.record(stream.open_event or {}, "cost") for stream in standing.bad]
+    hours = [value for cost in costs if (value := fields.number(cost, "gpu_hours_per_day")) is not None]
+    total = sum(hours)
+    return f"{total:,.3g} GPU-hours a day" if total > 0 else ""
+
+
+def _subject(standing: ModelView, same: Sequence[StreamView]) -> str:
+    called, total = model_name(standing), len(standing.streams)
+    if total == 1:
+        return sentences.name(same[0])
+    if len(same) == total:
+        return f"All {total:,} replicas of {called}"
+    return f"{len(same):,} of {total:,} replicas of {called} ({names(same)})"
+
+
+def _rest(others: Sequence[StreamView]) -> str:
+    counted = Counter(stream.state for stream in others)
+    return "".join(f", {number:,} more {_VERBS[state][number > 1]}" for state, number in counted.items())
+
+
+def _moved(standing: ModelView) -> str:
+    level = standing.bad_level
+    if level.mal is None:
+        return ""
+    if level.reference is None:
+        return f": MAL {level.mal:.2f} where 1 is no benefit at all"
+    return f": MAL {level.reference:.2f} → {level.mal:.2f}"
+
+
+def _cost(standing: ModelView) -> str:
+    slower, lost, hours = standing.slowdown, standing.bad_level.lost_ratio, loss_per_day(standing)
+    parts = []
+    if lost is not None and lost > 0:
+        parts.append(f"{wording.percent(lost)} of the benefit is lost")
+    if slower is not None and slower > 1.05:  # noqa: PLR2004 - less is not worth a headline
+        parts.append(f"each token takes {wording.times(slower)} as long")
+    if hours:
+        parts.append(hours)
+    return "; " + ", ".join(parts) if parts else ""
+
+
+def why(standing: ModelView) -> str:
+    """Return the likeliest cause with its evidence; empty where none is likelier than the rest."""
+    cause = likeliest(standing.event) if standing.bad else {}
+    if not cause:
+        return ""
+    evidence = fields.text(cause, "evidence")
+    if len(evidence) > _LONGEST_EVIDENCE:
+        evidence = f"{evidence[: _LONGEST_EVIDENCE - 1].rstrip()}…"
+    return f"Likely {fields.text(cause, 'cause').replace('_', ' ')}: {evidence}."
+
+
+def likeliest(event: Record) -> Record:
+    """Return the cause of an event that is likelier than all others together; empty without one."""
+    found = fields.records(event, "causes")
+    known = [cause for cause in found if fields.text(cause, "cause") != "unknown"]
+    best = max(known, key=lambda cause: fields.number(cause, "weight") or 0, default=None)
+    return best if best and (fields.number(best, "weight") or 0) >= _SURE else {}
+
+
+def _replica(stream: StreamView) -> str:
+    return "" if stream.replica in {"", "0"} else f", replica {stream.replica}"

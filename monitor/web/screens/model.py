@@ -1,0 +1,188 @@
+"""One model: the verdict, its replicas as small pictures on one scale, its releases side by side, events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from monitor.web import (
+    charts,
+    fields,
+    headlines,
+    levels,
+    selection,
+    sentences,
+    series,
+    states,
+    wording,
+)
+from monitor.web.markup import Child, Markup, tag
+from monitor.web.screens import choosing, events, history, layout, model_list, stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from monitor.web.charts import Point
+    from monitor.web.screens.layout import Site
+    from monitor.web.selection import Selection
+    from monitor.web.standings import ModelView
+    from monitor.web.view import StreamView, View
+
+REPLICAS_PER_PAGE = 24
+_POINTS = 90
+_EVENTS = 20
+_RELEASE_HEADERS = ("Release", "Replicas", "MAL now", "Baseline", "States")
+_HIGHEST_OUTLIER = 1.6
+
+
+def page(view: View, model: ModelView, site: Site, chosen: Selection, span: str) -> bytes:
+    """Return the page of a model with the history of `span`, a key of the stream page's ranges."""
+    name = headlines.model_name(model)
+    start = site.now - stream.RANGES[span]
+    listed = view.events(model_name=model.model_name, limit=_EVENTS)
+    numbers = [str(number) for number in range(len(listed), 0, -1)]
+    shown = selection.part(chosen, model.streams)
+    own = [(label, event) for label, event in zip(numbers, listed, strict=True)]
+    return layout.page(
+        site,
+        name,
+        _verdict(model, site),
+        _about(model, site),
+        tag("h2", "History"),
+        stream.ranges(site.links.model(model.model_name), span),
+        *history.figures(view.model_history(model.model_name, start, site.now), own, site, start, site.now),
+        tag("h2", "Replicas"),
+        _multiples(view, shown, site, start),
+        choosing.pages(
+            site,
+            f"/report/models/{_path(site, model)}",
+            chosen,
+            REPLICAS_PER_PAGE,
+            len(model.streams),
+            "replica",
+        ),
+        model_list.table(shown, site, "Worst first"),
+        tag("h2", "Releases"),
+        _releases(model, site),
+        tag("h2", "Advice"),
+        _advice(view, model),
+        tag("h2", "Events"),
+        events.table(listed, site, numbers),
+        json_link=f"{site.links.model(model.model_name)}?format=json",
+    )
+
+
+def _path(site: Site, model: ModelView) -> str:
+    return site.links.model(model.model_name).removeprefix(site.links.to("/report/models/"))
+
+
+def _verdict(model: ModelView, site: Site) -> Markup:
+    if model.bad:
+        return tag(
+            "p", model_list.verdict(model, site.now, site), class_=f"headline {model_list.mood(model)}"
+        )
+    parts = ", ".join(f"{number:,} {state}" for state, number in model.counts.items())
+    mal = model.level.mal
+    level = "" if mal is None else f" A draft yields {mal:.2f} tokens."
+    return tag("p", f"No replica is below what it was: {parts}.{level}", class_="headline calm")
+
+
+def _about(model: ModelView, site: Site) -> Markup:
+    level = model.level
+    mal = f"{wording.length(level.mal)} ({wording.interval(level.low, level.high)})"
+    pays = [fields.text(fields.record(each.estimate, "payoff"), "outcome") for each in model.streams[:200]]
+    judged = {outcome: pays.count(outcome) for outcome in dict.fromkeys(pays) if outcome}
+    words = ", ".join(f"{number:,} {outcome.replace('_', ' ')}" for outcome, number in judged.items())
+    rows: tuple[tuple[str, Child], ...] = (
+        ("Replicas", ", ".join(f"{number:,} {state}" for state, number in model.counts.items())),
+        (
+            "MAL now, all drafts together",
+            mal if level.mal is not None else layout.unknown("no drafts counted"),
+        ),
+        ("Reference", layout.value(wording.length(level.reference), "no baseline has been learnt yet")),
+        ("Change", layout.value(wording.change(level.mal, level.reference), "it needs both")),
+        ("Does it pay?", words or layout.unknown("no drafts were counted yet")),
+        ("Newest data", layout.moment(_newest(model.streams), site.now, "there was no good scrape yet")),
+    )
+    return layout.facts(rows)
+
+
+def _newest(streams: Sequence[StreamView]) -> float | None:
+    return max((each.last_good_at for each in streams if each.last_good_at is not None), default=None)
+
+
+def _multiples(view: View, shown: Sequence[StreamView], site: Site, start: float) -> Markup:
+    """Return the replicas' pictures, all from 1 to the same height."""
+    drawn = [
+        (each, series.acceptance(series.thinned(view.history(each.id, start, site.now), _POINTS)))
+        for each in shown
+    ]
+    high = _height([points for _, points in drawn])
+    items = [tag("li", _multiple(each, points, high, site)) for each, points in drawn]
+    caption = f"Mean acceptance length, each picture from 1 to {high:.2f}; dashed: baseline; ticks: changes"
+    return tag(
+        "figure", tag("figcaption", caption), tag("ol", items, class_="multiples"), aria_label="replicas"
+    )
+
+
+def _height(drawn: Sequence[Sequence[Point]]) -> float:
+    """Return the highest value drawn, single buckets of few drafts aside."""
+    values = sorted(point.value for points in drawn for point in points if point.value is not None)
+    if not values:
+        return 2.0
+    return min(values[-1], _HIGHEST_OUTLIER * values[int(0.95 * (len(values) - 1))])
+
+
+def _multiple(each: StreamView, points: Sequence[Point], high: float, site: Site) -> Child:
+    level = levels.of_stream(each, site.now)
+    mal = wording.length(fields.number(level, "mal"))
+    at = fields.number(each.open_event or {}, "change_point_at")
+    title = f"{sentences.where(each)}: {each.state}, MAL {mal}, baseline {wording.length(each.baseline_mal)}"
+    picture = charts.multiple(points, title, high, each.state, [] if at is None else [at])
+    head = (layout.state(each.state), " ", tag("a", sentences.where(each), href=site.links.stream(each.id)))
+    return (
+        tag("p", head, tag("small", f" {mal}")),
+        picture or tag("p", layout.unknown("no drafts in this time")),
+    )
+
+
+def _releases(model: ModelView, site: Site) -> Markup:
+    """Return what runs side by side: each draft, method, k and engine version with its level."""
+    groups: dict[str, list[StreamView]] = {}
+    for each in model.streams:
+        groups.setdefault(release(each), []).append(each)
+    rows: list[list[Child]] = []
+    for name, group in sorted(groups.items(), key=lambda pair: -len(pair[1])):
+        level = levels.of(group, site.now)
+        ends = wording.interval(level.low, level.high)
+        interval = tag("small", f" {ends}", title="95 % interval") if ends != wording.UNKNOWN else None
+        now = (wording.length(level.mal), interval)
+        counts = ", ".join(f"{number:,} {state}" for state, number in states.counts(group).items())
+        rows.append(
+            [
+                name,
+                f"{len(group):,}",
+                now if level.mal is not None else layout.unknown("no drafts were counted"),
+                layout.value(wording.length(level.reference), "no baseline has been learnt yet"),
+                counts,
+            ]
+        )
+    return layout.table("What runs now, most replicas first", _RELEASE_HEADERS, rows, "releases")
+
+
+def release(each: StreamView) -> str:
+    """Return what a stream runs, in words: engine, method, draft and k."""
+    parts = [f"{each.engine} {each.engine_version}".strip(), each.method, each.draft_model]
+    if each.num_speculative_tokens:
+        parts.append(f"k = {each.num_speculative_tokens}")
+    return ", ".join(filter(None, parts)) or "not said"
+
+
+def _advice(view: View, model: ModelView) -> Markup:
+    """Return the advice for the replica with the most drafts."""
+    best = max(model.streams, key=lambda each: fields.number(each.estimate, "drafts") or 0)
+    given = view.advice(best.id)
+    sentence, flag = fields.text(given, "sentence"), fields.text(given, "flag")
+    notes = [tag("li", note) for note in fields.texts(given, "notes")]
+    words = f"From {sentences.where(best)}: {sentence}." if sentence else "Nothing can be advised yet."
+    setting = tag("p", "In this engine: ", tag("code", flag)) if flag else None
+    return tag("div", tag("p", words), setting, tag("ul", notes) if notes else None)
