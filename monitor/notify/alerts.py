@@ -130,14 +130,19 @@ def texts(event: Record, site: LinkBases) -> dict[str, str]:
     """Return summary, description and links of an event; a link is empty where nobody said where it leads."""
     naming = _naming(event)
     model = fields.text(event, "model_name") or "the model"
-    runbook = f"{site.runbooks}/{naming.name}.md" if site.runbooks and naming.runbook else ""
     summary = naming.summary.format(model=model)
     return {
         "summary": summary[0].upper() + summary[1:],
         "description": description(event),
-        "runbook_url": runbook,
+        "runbook_url": runbook(event, site),
         "report_url": _report(event, site),
     }
+
+
+def runbook(event: Record, site: LinkBases) -> str:
+    """Return the address of the runbook of an event's alert, empty where there is none."""
+    naming = _naming(event)
+    return f"{site.runbooks}/{naming.name}.md" if site.runbooks and naming.runbook else ""
 
 
 def description(event: Record) -> str:

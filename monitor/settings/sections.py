@@ -202,6 +202,9 @@ class Web(Section):
         "", description="Address under which people reach this monitor; for links."
     )
     route_prefix: RoutePrefix = Field("", description="Path that all routes start with.")
+    grafana_url: OptionalUrl = Field(
+        "", description="Address of the Grafana that has alerts/dashboards; events link to them."
+    )
     enable_reload: bool = Field(
         False,
         description="Whether POST /-/reload, with the token, reads the settings again; SIGHUP always does.",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass
 HTML = "text/html; charset=utf-8"
 JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
+MARKDOWN = "text/markdown; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,9 @@ def html(body: bytes, status: int = 200) -> Answer:
     return Answer(body, HTML, status)
 
 
-def text(body: str, status: int = 200) -> Answer:
-    """Return plain text."""
-    return Answer(body.encode("utf-8", errors="replace"), TEXT, status)
+def text(body: str, status: int = 200, content_type: str = TEXT) -> Answer:
+    """Return plain text, or another type of it."""
+    return Answer(body.encode("utf-8", errors="replace"), content_type, status)
 
 
 def as_json(value: object, status: int = 200) -> Answer:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Middleware
 
     from monitor.web.answers import Answer
+    from monitor.web.fields import Record
     from monitor.web.routes import Route
     from monitor.web.view import View
 
@@ -57,6 +58,7 @@ class Options:
     without a prefix of its own, the external URL's path is the prefix, as in Prometheus. `reload` returns an
     empty text, or one sentence that says why the old settings stay in force. `guards` stand before every
     path; `probe` scrapes the target of that name once, within so many seconds (None: its own time).
+    `runbook` gives the address of what to do about an event, `grafana_url` is where our dashboards are.
     """
 
     external_url: str = ""
@@ -64,6 +66,8 @@ class Options:
     reload: Callable[[], Awaitable[str]] | None = None
     guards: tuple[Middleware, ...] = ()
     probe: Callable[[str, float | None], Awaitable[View | None]] | None = None
+    runbook: Callable[[Record], str] = lambda _: ""
+    grafana_url: str = ""
 
     @property
     def prefix(self) -> str:
@@ -214,7 +218,15 @@ class _Dispatcher:
     def _ask(self, request: web.Request, view: View) -> Ask:
         refresh = request.query.get("refresh", "")
         seconds = int(refresh) if refresh.isascii() and refresh.isdigit() and len(refresh) < 5 else 0  # noqa: PLR2004
-        site = layout.Site(self._pages, view.version, view.now, view.simulated, seconds)
+        site = layout.Site(
+            self._pages,
+            view.version,
+            view.now,
+            view.simulated,
+            seconds,
+            self.options.runbook,
+            self.options.grafana_url,
+        )
         accept = request.headers.get("Accept", "")
         return Ask(dict(request.query), dict(request.match_info), accept, site, self._programs)
 

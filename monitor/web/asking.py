@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from monitor.web.links import Links
     from monitor.web.screens.layout import Site
 
-MEDIA_TYPES = {"html": "text/html", "json": "application/json", "text": "text/plain"}
+MEDIA_TYPES = {
+    "html": "text/html",
+    "json": "application/json",
+    "text": "text/plain",
+    "markdown": "text/markdown",
+}
 MAX_LIMIT = 1000
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES
 from monitor.metrics import selfmetrics, textformat
-from monitor.web import answers, asking, feed, plaintext, selection, sentences, standings, states
+from monitor.web import answers, asking, feed, plaintext, selection, sentences, standings, states, tickets
 from monitor.web.asking import MAX_LIMIT, Ask, Refused
-from monitor.web.screens import event_list, events, fleet, model, service, stream
+from monitor.web.screens import event as event_page
+from monitor.web.screens import event_list, fleet, model, service, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -171,13 +172,16 @@ def report_event(ask: Ask, view: View) -> Answer:
     event = view.event(ask.path["event"])
     if event is None:
         raise Refused(404, f"no event {ask.path['event']!r}; /api/v1/events lists those that are kept")
-    match ask.format(*_REPORT_FORMATS):
+    match ask.format(*_REPORT_FORMATS, "markdown"):
         case "json":
             return answers.as_json(event)
         case "text":
             return answers.text(plaintext.event(view, event))
+        case "markdown":
+            ticket = tickets.markdown(event, ask.programs, view.now, ask.site.runbook(event))
+            return answers.text(ticket, content_type=answers.MARKDOWN)
         case _:
-            return answers.html(events.page(view, event, ask.site))
+            return answers.html(event_page.page(view, event, ask.site, ask.programs))
 
 
 def targets(ask: Ask, view: View) -> Answer:

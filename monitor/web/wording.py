@@ -41,6 +41,13 @@ def count(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.0f}"
 
 
+def amount(value: float | None) -> str:
+    """Return an amount with three digits, thousands apart: `31.2`, `1,230`."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"  # noqa: PLR2004
+
+
 def interval(low: float | None, high: float | None) -> str:
     """Return both ends of an interval of acceptance lengths: `3.28 to 3.35`."""
     return UNKNOWN if low is None or high is None else f"{low:.2f} to {high:.2f}"

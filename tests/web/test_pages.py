@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from monitor.web import app, glossary
+from monitor.web import app, glossary, intervals, links, tickets
 from tests.web import made_fleet
-from tests.web.fleet_of_five import COLLAPSE, COLLAPSED_ID, HOSTILE, MODEL, STREAMS, Service
+from tests.web.fleet_of_five import COLLAPSE, COLLAPSED_ID, HOSTILE, MODEL, NOW, STREAMS, Service
 from tests.web.serving import client
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ async def test_event_page() -> None:
     for words in (
         "Collapse on vllm-2:8000 since 2026-05-01 11:50:00 UTC (25 min ago), MAL 3.31 → 1.24",
         "between 2026-05-01 11:49:30 UTC and 2026-05-01 11:50:15 UTC",
-        "Conditional acceptance at position 0 (changed)0.8100.200−75 %",
+        "Conditional acceptance at position 0 (changed)0.810 0.807 to 0.8130.200 0.194 to 0.206−75 %",
         "the mean prompt length rose from 412 to 2,930 tokens",
         "traffic70 %the prompt length moved 7.1 times as far as in the week before",
         "switch speculation off for this replica",
@@ -317,3 +317,54 @@ def test_policy_allows_no_inline_code() -> None:
     policy = app.HEADERS["Content-Security-Policy"]
     assert "unsafe" not in policy
     assert policy.startswith("default-src 'none'; style-src 'self';")
+
+
+async def test_event_page_can_be_pasted() -> None:
+    """An event is a ticket in Markdown too, with its runbook, its levels and the command that replays it."""
+    site = app.Options(
+        runbook=lambda _: "https://books.example/SpecmonAcceptanceCollapsed.md",
+        grafana_url="https://grafana.example/",
+        external_url="https://ops.example/spec",
+    )
+    async with client(SERVICE, site) as session:
+        async with session.get("/spec/report/events/c0ffee1234?format=markdown") as response:
+            ticket = await response.text()
+            assert response.content_type == "text/markdown"
+        async with session.get("/spec/report/events/c0ffee1234?format=html") as response:
+            page = await response.text()
+    for words in (
+        "- report: https://ops.example/spec/report/events/c0ffee1234",
+        "- runbook: https://books.example/SpecmonAcceptanceCollapsed.md",
+        "| mean acceptance length | 3.31 (3.28 to 3.35) | 1.24 (1.21 to 1.27) |",
+        "| conditional acceptance at position 0 | 0.810 (0.807 to 0.813) | 0.200 (0.194 to 0.206) |",
+        "--start 2026-05-01T09:50:00Z --end 2026-05-01T12:15:00Z",
+    ):
+        assert words in ticket
+    assert 'href="https://books.example/SpecmonAcceptanceCollapsed.md"' in page
+    assert "https://grafana.example/d/specmon-stream?var-target=vllm-2%3A8000&amp;var-model_name=" in page
+
+
+def test_a_ticket_holds_no_markup_of_names() -> None:
+    """What a model or a target is called stays a name in a ticket."""
+    text = tickets.markdown(HOSTILE_EVENT, links.Links(), NOW)
+    assert "<script>" not in text
+    assert r"\<script\>" in text
+    assert all(char.isprintable() or char == "\n" for char in text)
+
+
+@pytest.mark.parametrize(
+    ("value", "trials", "expected"),
+    [
+        (0.5, 100.0, (0.404, 0.596)),
+        (0.0, 20.0, (0.0, 0.161)),
+        (1.0, 20.0, (0.839, 1.0)),
+        (0.5, None, (None, None)),
+        (None, 100.0, (None, None)),
+    ],
+)
+def test_wilson_intervals(
+    value: float | None, trials: float | None, expected: tuple[float | None, float | None]
+) -> None:
+    """The interval of a share is Wilson's (values from the literature), and unknown where its trials are."""
+    share = intervals.of(value, trials)
+    assert (share.low, share.high) == pytest.approx(expected, abs=6e-4)

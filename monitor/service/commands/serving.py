@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from monitor import notify, settings, store
+from monitor.notify import alerts
 from monitor.service import assembly, commands, service
 from monitor.sources.discovery import running as discovering
 from monitor.web import app
@@ -88,6 +89,8 @@ def _options(
         reload=reload if effective.web.enable_reload else None,
         guards=(guards.middleware,),
         probe=running.probe,
+        runbook=lambda event: alerts.runbook(event, assembly.notifications(effective).site),
+        grafana_url=effective.web.grafana_url,
     )
 
 

@@ -9,8 +9,9 @@ from monitor.web import states, wording
 from monitor.web.markup import Child, Markup, join, tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from monitor.web.fields import Record
     from monitor.web.links import Links
 
 _PAGES = (
@@ -24,13 +25,19 @@ _PAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What every page needs beside its subject; `refresh` in seconds, 0 for never."""
+    """What every page needs beside its subject; `refresh` in seconds, 0 for never.
+
+    `runbook` gives the address of what to do about an event, empty where nobody said where runbooks are;
+    `grafana` is the address of the Grafana that has the dashboards, empty where nobody said so.
+    """
 
     links: Links
     version: str
     now: float
     simulated: bool = False
     refresh: int = 0
+    runbook: Callable[[Record], str] = lambda _: ""
+    grafana: str = ""
 
 
 def page(site: Site, title: str, *body: Child, json_link: str = "", feed: str = "") -> bytes:

@@ -5,33 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from monitor.web import (
-    charts,
     fields,
     headlines,
     levels,
     selection,
     sentences,
-    series,
     states,
     wording,
 )
 from monitor.web.markup import Child, Markup, tag
-from monitor.web.screens import choosing, events, history, layout, model_list, stream
+from monitor.web.screens import choosing, events, history, layout, model_list, replicas, stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from monitor.web.charts import Point
     from monitor.web.screens.layout import Site
     from monitor.web.selection import Selection
     from monitor.web.standings import ModelView
     from monitor.web.view import StreamView, View
 
 REPLICAS_PER_PAGE = 24
-_POINTS = 90
 _EVENTS = 20
 _RELEASE_HEADERS = ("Release", "Replicas", "MAL now", "Baseline", "States")
-_HIGHEST_OUTLIER = 1.6
 
 
 def page(view: View, model: ModelView, site: Site, chosen: Selection, span: str) -> bytes:
@@ -51,7 +46,7 @@ def page(view: View, model: ModelView, site: Site, chosen: Selection, span: str)
         stream.ranges(site.links.model(model.model_name), span),
         *history.figures(view.model_history(model.model_name, start, site.now), own, site, start, site.now),
         tag("h2", "Replicas"),
-        _multiples(view, shown, site, start),
+        replicas.multiples(view, shown, site, start, site.now),
         choosing.pages(
             site,
             f"/report/models/{_path(site, model)}",
@@ -108,41 +103,6 @@ def _about(model: ModelView, site: Site) -> Markup:
 
 def _newest(streams: Sequence[StreamView]) -> float | None:
     return max((each.last_good_at for each in streams if each.last_good_at is not None), default=None)
-
-
-def _multiples(view: View, shown: Sequence[StreamView], site: Site, start: float) -> Markup:
-    """Return the replicas' pictures, all from 1 to the same height."""
-    drawn = [
-        (each, series.acceptance(series.thinned(view.history(each.id, start, site.now), _POINTS)))
-        for each in shown
-    ]
-    high = _height([points for _, points in drawn])
-    items = [tag("li", _multiple(each, points, high, site)) for each, points in drawn]
-    caption = f"Mean acceptance length, each picture from 1 to {high:.2f}; dashed: baseline; ticks: changes"
-    return tag(
-        "figure", tag("figcaption", caption), tag("ol", items, class_="multiples"), aria_label="replicas"
-    )
-
-
-def _height(drawn: Sequence[Sequence[Point]]) -> float:
-    """Return the highest value drawn, single buckets of few drafts aside."""
-    values = sorted(point.value for points in drawn for point in points if point.value is not None)
-    if not values:
-        return 2.0
-    return min(values[-1], _HIGHEST_OUTLIER * values[int(0.95 * (len(values) - 1))])
-
-
-def _multiple(each: StreamView, points: Sequence[Point], high: float, site: Site) -> Child:
-    level = levels.of_stream(each, site.now)
-    mal = wording.length(fields.number(level, "mal"))
-    at = fields.number(each.open_event or {}, "change_point_at")
-    title = f"{sentences.where(each)}: {each.state}, MAL {mal}, baseline {wording.length(each.baseline_mal)}"
-    picture = charts.multiple(points, title, high, each.state, [] if at is None else [at])
-    head = (layout.state(each.state), " ", tag("a", sentences.where(each), href=site.links.stream(each.id)))
-    return (
-        tag("p", head, tag("small", f" {mal}")),
-        picture or tag("p", layout.unknown("no drafts in this time")),
-    )
 
 
 def _releases(model: ModelView, site: Site) -> Markup:
