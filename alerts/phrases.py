@@ -36,6 +36,24 @@ def _number(query: str, form: str) -> str:
     )
 
 
+def _optional(query: str, form: str) -> str:
+    """Return a template for the first value of `query` about `$stream`, nothing where there is none."""
+    return f'{{{{ with printf "{query}" $stream | query }}}}{{{{ . | first | value | {form} }}}}{{{{ end }}}}'
+
+
+def _shares() -> str:
+    """Return a template for what the change of TPOT is made of, largest rise first; nothing where unknown.
+
+    Shares are logarithms: a part of 0.322 is +38 %. Those below half a percent are left out.
+    """
+    shares = "specmon_tpot_change_log_share{%s}"
+    query = f"100 * (exp({shares}) - 1) and abs({shares}) >= 0.005"
+    return (
+        f'{{{{ with printf "sort_desc({query})" $stream $stream | query }}}}; time per token:'
+        "{{ range . }} {{ .Labels.share }} {{ .Value | printf `%+.0f` }} %{{ end }}{{ end }}"
+    )
+
+
 PLACES: Mapping[str, str] = {
     "stream": _STREAM + "{{ $labels.model_name }} on {{ $labels.target }} (replica {{ $labels.replica }})",
     "from_to": (
@@ -51,6 +69,9 @@ PLACES: Mapping[str, str] = {
     "cost": (
         f"{_number('specmon_benefit_lost_ratio{%s}', 'humanizePercentage')} of speculation's benefit is lost,"
         f" decoding the same text takes {_number(f'{_BASELINE} / {_MAL}', 'printf `%.1f`')} times the steps"
+        f"{_optional('24 * specmon_extra_gpus{%s}', 'printf `, %.3g GPU-hours a day are extra`')}"
+        f"{_optional('specmon_extra_cost_per_day{%s}', 'printf ` (cost %.4g)`')}"
+        f"{_shares()}"
     ),
 }
 

@@ -63,6 +63,14 @@ CONTRACT = {
     "specmon_last_change_timestamp_seconds": set(),
     "specmon_benefit_lost_ratio": set(),
     "specmon_data_quality_violations_total": {"check"},
+    "specmon_tokens_per_second_lost": set(),
+    "specmon_extra_gpu_seconds_per_million_tokens": set(),
+    "specmon_extra_gpus": set(),
+    "specmon_extra_cost_per_day": set(),
+    "specmon_change_tokens_lost": set(),
+    "specmon_change_gpu_seconds": set(),
+    "specmon_change_cost": set(),
+    "specmon_tpot_change_log_share": {"share"},
 }
 TARGETS = [
     metrics.TargetRow("a:8000", up=True, duration=0.012, last_success_at=1.7e9, scrapes=12, failures={}),
@@ -75,8 +83,39 @@ TARGETS = [
 def one_stream() -> metrics.StreamTable:
     """Return a table of one stream with an open collapse."""
     return dataclasses.replace(
-        stream_table(1), active={("collapse", "critical"): np.ones(1)}, causes={"draft": np.ones(1)}
+        stream_table(1),
+        active={("collapse", "critical"): np.ones(1)},
+        causes={"draft": np.ones(1)},
+        losses=loss_table(),
     )
+
+
+def loss_table() -> metrics.LossTable:
+    """Return what the open change of one stream costs: twelve GPU-hours a day, an hour so far."""
+    return metrics.LossTable(
+        tokens_per_second=np.array([450.0]),
+        gpu_seconds_per_million_tokens=np.array([2000.0]),
+        gpu_hours_per_day=np.array([12.0]),
+        money_per_day=np.array([30.0]),
+        tokens=np.array([1.5e6]),
+        gpu_hours=np.array([1.0]),
+        money=np.array([2.5]),
+        tpot_log_shares={"acceptance": np.array([0.4]), "batch": np.array([-0.1])},
+    )
+
+
+def test_costs_are_in_base_units() -> None:
+    """Twelve GPU-hours a day are half a GPU; an hour so far is 3,600 GPU-seconds; no open change, no sample."""
+    page = textformat.render(metrics.stream_families(one_stream())).decode()
+    values = {
+        sample.name: sample.value
+        for family in parser.text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+    assert values["specmon_extra_gpus"] == 0.5
+    assert values["specmon_change_gpu_seconds"] == 3600.0
+    quiet = textformat.render(metrics.stream_families(stream_table(1))).decode()
+    assert "specmon_extra_gpus{" not in quiet
 
 
 def whole_page(*, openmetrics: bool) -> bytes:

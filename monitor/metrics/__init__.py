@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.metrics import textformat
+from monitor.metrics import expenses, textformat
 from monitor.metrics.textformat import Column, Family
 
 if TYPE_CHECKING:
@@ -50,6 +50,23 @@ class WindowTable:
 
 
 @dataclass(frozen=True, slots=True)
+class LossTable:
+    """What the open changes of N streams cost, [N] each, NaN where none is open: now and since the change.
+
+    `tpot_log_shares` are the shares of ln(TPOT now ÷ before) by name.
+    """
+
+    tokens_per_second: Floats
+    gpu_seconds_per_million_tokens: Floats
+    gpu_hours_per_day: Floats
+    money_per_day: Floats
+    tokens: Floats
+    gpu_hours: Floats
+    money: Floats
+    tpot_log_shares: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True)
 class StreamTable:
     """Everything the page says of N streams; arrays are [N] unless said otherwise, NaN where unknown.
 
@@ -80,6 +97,7 @@ class StreamTable:
     causes: Mapping[str, Floats] = field(default_factory=dict)
     changes: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
     violations: Mapping[str, Floats] = field(default_factory=dict)
+    losses: LossTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +160,7 @@ def stream_families(table: StreamTable) -> Iterator[Family]:
     yield from _estimates(table)
     yield from _judgements(table)
     yield from _changes(table)
+    yield from expenses.families(table.labels, table.losses)
 
 
 def target_families(rows: Sequence[TargetRow]) -> Iterator[Family]:

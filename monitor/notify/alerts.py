@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from monitor.web import fields, standings, wording
+from monitor.web import bills, fields, standings, wording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -197,14 +197,17 @@ def _when(event: Record) -> str:
 
 
 def _cost(event: Record) -> str:
-    lost = fields.number(fields.record(event, "cost"), "benefit_lost_ratio")
+    record = fields.record(event, "cost")
+    lost = fields.number(record, "benefit_lost_ratio")
     slower = standings.slowdown(event)
     parts = []
     if lost is not None and lost > 0:
         parts.append(f"{wording.percent(lost)} of speculation's benefit is lost")
     if slower is not None:
-        parts.append(f"a token takes {wording.times(slower)} as long")
-    return ", ".join(parts)
+        made = bills.shares(record)
+        parts.append(f"a token takes {wording.times(slower)} as long" + (f" ({made})" if made else ""))
+    bill = bills.sentence(record)
+    return ", ".join([*parts, bill] if bill else parts)
 
 
 def _causes(event: Record) -> str:

@@ -20,7 +20,7 @@ from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
 from monitor.core.streams import advising, history, summaries, worth
 from monitor.core.vocabulary import DIRECTION_OF, EVENT_KINDS, STATES
-from monitor.service import stream_views
+from monitor.service import spending, stream_views
 from monitor.settings import quantities
 from monitor.sources import targets
 from monitor.web import view
@@ -87,11 +87,12 @@ class Snapshot:
 
     def events(self, **wanted: Unpack[view.EventFilter]) -> Sequence[Mapping[str, object]]:
         """Events, newest first."""
-        return self._facts.store.events(**wanted)
+        return [self._spending.in_record(each) for each in self._facts.store.events(**wanted)]
 
     def event(self, event_id: str) -> Mapping[str, object] | None:
         """One event by its id."""
-        return self._facts.store.event(event_id)
+        found = self._facts.store.event(event_id)
+        return None if found is None else self._spending.in_record(found)
 
     def history(self, stream_id: str, start: float, end: float) -> Sequence[view.ShownBucket]:
         """The buckets of a stream between two times, oldest first."""
@@ -149,6 +150,11 @@ class Snapshot:
         facts = self._facts
         source = stream_views.StateNow(facts.plan, facts.state, facts.lock, facts.state_since)
         return stream_views.now(source, facts.shown, self.now)
+
+    @cached_property
+    def _spending(self) -> spending.Spending:
+        with self._facts.lock:
+            return spending.Spending(self._facts.plan, self._facts.state)
 
 
 def _target(facts: SnapshotParts, name: str) -> view.TargetView:
@@ -224,6 +230,7 @@ def _stream_table(facts: SnapshotParts, now: float, rows: npt.NDArray[np.intp]) 
         causes=_causes(identities),
         changes=_changes(identities),
         violations=_violations(state, rows),
+        losses=spending.Spending(facts.plan, state).table(rows),
     )
 
 

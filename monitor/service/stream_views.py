@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from monitor.core import events, streams
 from monitor.core.streams import summaries
+from monitor.service import spending
 from monitor.web.view import StreamView
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ def _all(source: StateNow, at: float) -> list[StreamView]:
         )
         labels = {name: dict(declared.labels) for name, declared in plan.declared.items()}
         since = [*columns[0], *[None] * (len(records) - len(columns[0]))]
-        rows = zip(state.identities, records, since, *columns[1:], strict=True)
+        open_costs = spending.Spending(plan, state)
+        costs = [open_costs.of_row(row) for row in range(len(records))]
+        rows = zip(state.identities, records, since, *columns[1:], costs, strict=True)
         return [_stream(*row, labels=labels) for row in rows]
 
 
@@ -89,6 +92,7 @@ def _stream(  # noqa: PLR0913, PLR0917 - a row of the table
     score_up: float | None,
     last_at: float | None,
     baseline_conditional: Sequence[float],
+    cost: Mapping[str, object] | None,
     *,
     labels: Mapping[str, Mapping[str, str]],
 ) -> StreamView:
@@ -116,6 +120,7 @@ def _stream(  # noqa: PLR0913, PLR0917 - a row of the table
         open_event=events.as_json(held) if held else None,
         benefit_lost_ratio=events.number(identity.event.cost.benefit_lost_ratio) if identity.event else None,
         labels=labels.get(identity.key.target, _NO_LABELS),
+        cost=cost,
     )
 
 

@@ -50,7 +50,7 @@ def model_name(standing: ModelView) -> str:
 
 def loss_per_day(standing: ModelView) -> str:
     """Return what the bad streams lose, as `31 GPU-hours a day`; empty where it is unknown."""
-    costs = [fields.record(stream.open_event or {}, "cost") for stream in standing.bad]
+    costs = [stream.cost or fields.record(stream.open_event or {}, "cost") for stream in standing.bad]
     hours = [value for cost in costs if (value := fields.number(cost, "gpu_hours_per_day")) is not None]
     total = sum(hours)
     return f"{total:,.3g} GPU-hours a day" if total > 0 else ""

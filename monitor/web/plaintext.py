@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from monitor.web import fields, guidance, levels, sentences, states, wording
+from monitor.web import bills, fields, guidance, levels, sentences, states, wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,6 +99,7 @@ def event(view: View, record: Record) -> str:
         "",
         f"Benefit lost: {wording.percent(fields.number(cost, 'benefit_lost_ratio'))}",
         f"Time per token: {wording.times(fields.number(cost, 'tpot_ratio'))}",
+        *(f"{name}: {text}" for name, text in bills.rows(cost)),
         "What else changed around it:",
         *(f"  {fact}" for fact in fields.texts(record, "facts") or ["nothing that the engine exports"]),
         "Likely causes:",

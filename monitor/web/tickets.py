@@ -6,7 +6,7 @@ import re
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from monitor.web import fields, guidance, intervals, sentences, wording
+from monitor.web import bills, fields, guidance, intervals, sentences, wording
 
 if TYPE_CHECKING:
     from monitor.web.fields import Record
@@ -61,17 +61,11 @@ def costs(event: Record) -> list[tuple[str, str]]:
     def number(name: str) -> float | None:
         return fields.number(cost, name)
 
-    day, money = number("gpu_hours_per_day"), number("money_per_day")
-    spent, paid = number("gpu_hours"), number("money")
     return [
         ("benefit lost", wording.percent(number("benefit_lost_ratio"))),
         ("time per token", wording.times(number("tpot_ratio"))),
         ("tokens per step", wording.times(number("tokens_per_step_ratio"))),
-        ("tokens per second lost", wording.count(number("tokens_per_second_lost"))),
-        ("GPU-hours a day", wording.amount(day)),
-        ("GPU-hours since the change", wording.amount(spent)),
-        ("money a day", wording.amount(money)),
-        ("money since the change", wording.amount(paid)),
+        *bills.rows(cost),
     ]
 
 

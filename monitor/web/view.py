@@ -22,6 +22,7 @@ class StreamView:
 
     `estimate` has the fields of an estimate line of `replay --json`, over the default window. `state_reason`
     is one sentence. `baseline_conditional` has one value per position. `open_event` is an event that is open.
+    `cost` is what the open change costs now, its model's too: fields of an event's cost but for the ratios.
     `labels` are those that the settings or discovery give to the target.
     """
 
@@ -47,6 +48,7 @@ class StreamView:
     open_event: Mapping[str, object] | None = None
     benefit_lost_ratio: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    cost: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 UNKNOWN = "–"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_MILLION = 1e6
 
 
 def length(value: float | None) -> str:
@@ -42,10 +43,14 @@ def count(value: float | None) -> str:
 
 
 def amount(value: float | None) -> str:
-    """Return an amount with three digits, thousands apart: `31.2`, `1,230`."""
+    """Return an amount with three digits, thousands apart: `0.125`, `12.5`, `1,250`, `1.25 M`."""
     if value is None:
         return UNKNOWN
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"  # noqa: PLR2004
+    size = abs(value)
+    if size >= _MILLION:
+        return f"{amount(value / _MILLION)} M"
+    digits = 0 if size >= 100 or size == 0 else 1 if size >= 10 else 2 if size >= 1 else 3  # noqa: PLR2004
+    return f"{value:,.{digits}f}".replace("-", "−")
 
 
 def interval(low: float | None, high: float | None) -> str:

@@ -198,4 +198,7 @@ def _stream_cost(stream: StreamView) -> Child:
         parts.append(tag("strong", f"{wording.times(slower)} time per token"))
     if lost is not None:
         parts.append(tag("small", f"{wording.percent(lost)} of benefit lost"))
+    hours = fields.number(stream.cost or {}, "gpu_hours_per_day")
+    if hours is not None:
+        parts.append(tag("small", f"{wording.amount(hours)} GPU-hours a day"))
     return tag("span", parts, class_="stack") if parts else layout.unknown("the cost could not be measured")
