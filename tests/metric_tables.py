@@ -93,3 +93,17 @@ def window_table(
         observed_tpot_seconds=step_seconds / mal * 1.05,
         speedup=mal * 0.8,
     )
+
+
+def loss_table() -> metrics.LossTable:
+    """Return what the open change of one stream costs: twelve GPU-hours a day, an hour so far."""
+    return metrics.LossTable(
+        tokens_per_second=np.array([450.0]),
+        gpu_seconds_per_million_tokens=np.array([2000.0]),
+        gpu_hours_per_day=np.array([12.0]),
+        money_per_day=np.array([30.0]),
+        tokens=np.array([1.5e6]),
+        gpu_hours=np.array([1.0]),
+        money=np.array([2.5]),
+        tpot_log_shares={"acceptance": np.array([0.4]), "batch": np.array([-0.1])},
+    )

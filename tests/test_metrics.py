@@ -15,7 +15,7 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 
 from monitor import metrics
 from monitor.metrics import selfmetrics, textformat
-from tests.metric_tables import stream_table
+from tests.metric_tables import loss_table, stream_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,20 +87,6 @@ def one_stream() -> metrics.StreamTable:
         active={("collapse", "critical"): np.ones(1)},
         causes={"draft": np.ones(1)},
         losses=loss_table(),
-    )
-
-
-def loss_table() -> metrics.LossTable:
-    """Return what the open change of one stream costs: twelve GPU-hours a day, an hour so far."""
-    return metrics.LossTable(
-        tokens_per_second=np.array([450.0]),
-        gpu_seconds_per_million_tokens=np.array([2000.0]),
-        gpu_hours_per_day=np.array([12.0]),
-        money_per_day=np.array([30.0]),
-        tokens=np.array([1.5e6]),
-        gpu_hours=np.array([1.0]),
-        money=np.array([2.5]),
-        tpot_log_shares={"acceptance": np.array([0.4]), "batch": np.array([-0.1])},
     )
 
 

@@ -14,7 +14,7 @@ from monitor.metrics import selfmetrics, textformat
 from monitor.sources import prometheus, queries
 from monitor.sources.discovery import shards
 from tests.alerts import tools
-from tests.metric_tables import stream_table
+from tests.metric_tables import loss_table, stream_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,10 @@ _FUNCTION = re.compile(r"\b[a-z_]+\s*(?=\()")
 def exported() -> set[str]:
     """Return the names of every sample that specmon's own page can have."""
     table = dataclasses.replace(
-        stream_table(1), active={("collapse", "critical"): np.ones(1)}, causes={"draft": np.ones(1)}
+        stream_table(1),
+        active={("collapse", "critical"): np.ones(1)},
+        causes={"draft": np.ones(1)},
+        losses=loss_table(),
     )
     looked = metrics.TargetRow(
         "a", up=True, duration=0.1, last_success_at=1.0, scrapes=2, failures={"dns": 1}

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from monitor.core.pages.scrapes import StreamKey
     from monitor.core.vocabulary import EventKind, Severity
 
-XX
-"""Kinds of events that have a cost: those that say how well speculation does."""
+COSTLY: frozenset[EventKind] = frozenset(TROUBLES)
+"""Kinds of events that have a cost: those that say how well speculation does, and how fast."""
 CONFIDENCE_QUANTILE = 1.96  # 95 %, two sides
 UNKNOWN_LEVEL = Level(math.nan, math.nan, math.nan, (), 0.0)
 
