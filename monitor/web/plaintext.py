@@ -99,7 +99,7 @@ def event(view: View, record: Record) -> str:
         "",
         f"Benefit lost: {wording.percent(fields.number(cost, 'benefit_lost_ratio'))}",
         f"Time per token: {wording.times(fields.number(cost, 'tpot_ratio'))}",
-        *(f"{name}: {text}" for name, text in bills.rows(cost)),
+        *(f"{name[0].upper()}{name[1:]}: {text}" for name, text in bills.rows(cost)),
         "What else changed around it:",
         *(f"  {fact}" for fact in fields.texts(record, "facts") or ["nothing that the engine exports"]),
         "Likely causes:",

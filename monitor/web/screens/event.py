@@ -86,7 +86,11 @@ def _dashboard(event: Record, site: Site) -> str:
 
 
 def _costs(event: Record) -> Markup:
-    known = [(name.capitalize(), value) for name, value in tickets.costs(event) if value != wording.UNKNOWN]
+    known = [
+        (name[0].upper() + name[1:], value)
+        for name, value in tickets.costs(event)
+        if value != wording.UNKNOWN
+    ]
     if not known:
         return tag("p", "The counters needed for it are not on the page.")
     return layout.facts(known)
