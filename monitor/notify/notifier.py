@@ -16,6 +16,7 @@ from monitor.notify import rows
 from monitor.notify.courier import Courier
 from monitor.notify.plan import NotifyPlan
 from monitor.notify.rows import Rows
+from monitor.sources import lookups
 from monitor.web import fields
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _end_others(queue: Queue, still_open: set[str], now: float) -> None:
 def _session() -> aiohttp.ClientSession:
     # Posts are rare: a connection of its own for each never meets one that the other side has closed.
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(force_close=True),
+        connector=lookups.connector(keepalive=None),
         timeout=aiohttp.ClientTimeout(total=POST_SECONDS),
         headers={"User-Agent": f"specmon/{monitor.__version__}"},
     )

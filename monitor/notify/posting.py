@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import aiohttp
 
-from monitor.sources import credentials
+from monitor.sources import bodies, credentials
 
 if TYPE_CHECKING:
     from monitor.notify.plan import Receiver
 
 LONGEST_ASKED_PAUSE_SECONDS = 600.0
 TEXT_SHOWN = 200
+LARGEST_STATUS_BYTES = 1 << 20
 _ALERTS = "/api/v2/alerts"
 _STATUS = "/api/v2/status"
 _OK = 200
@@ -67,11 +69,21 @@ class Line:
         """Return since when an Alertmanager runs, as it says it; empty where it does not say."""
         try:
             async with session.get(self._base + _STATUS, **self._credentials.options()) as answer:
-                return str((await answer.json()).get("uptime", "")) if answer.status == _OK else ""
-        except (aiohttp.ClientError, credentials.UnusableCredentialsError, TimeoutError, OSError):
+                if answer.status != _OK:
+                    return ""
+                return _uptime(await bodies.received(answer, LARGEST_STATUS_BYTES))
+        except (aiohttp.ClientError, credentials.UnusableCredentialsError, OSError, ValueError):
             return ""  # the post will say what is wrong
-        except (ValueError, AttributeError):
+        except bodies.TooLongError:
             return ""  # an answer that does not say it
+
+
+def _uptime(body: bytes) -> str:
+    """Return what the answer says, whatever it is: its size is bounded, its words and its depth are not."""
+    try:
+        return str(json.loads(body).get("uptime", ""))[:TEXT_SHOWN]
+    except (ValueError, AttributeError, RecursionError):
+        return ""
 
 
 async def _refusal(answer: aiohttp.ClientResponse) -> UndeliveredError:

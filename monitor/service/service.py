@@ -22,7 +22,7 @@ from monitor.core.pages import engines
 from monitor.core.streams import checkpoint, history, losses, presence
 from monitor.core.vocabulary import STATES
 from monitor.metrics import selfmetrics
-from monitor.service import probes, saving, snapshot
+from monitor.service import probes, pulse, saving, snapshot
 from monitor.service.locking import StateLock
 from monitor.sources import http
 from monitor.sources.discovery import shards
@@ -88,6 +88,7 @@ class Service:
         self._recorder = history.Recorder()
         self._since, self._codes = np.zeros(0), np.zeros(0, np.int64)
         self._running: set[str] = set()
+        self._pulse = pulse.Pulse()
         self._reload = (True, clock())
         self._state = self._restored()
         self._scraper = http.Scraper(targets, self._deliver, clock)
@@ -119,6 +120,7 @@ class Service:
             ThreadPoolExecutor(1, thread_name_prefix="step") as stepping,
         ):
             loops = {
+                "pulse": self._pulse.run(),
                 "scrape": self._scraper.run(),
                 "step": self._steps(stepping),
                 "save": self._saves(pool),
@@ -351,6 +353,7 @@ class Service:
         if self._queried is not None:
             yield from self._queried.families()
         yield from self._shard.families()
+        yield from self._pulse.families()
         yield from selfmetrics.reload_families(successful=successful, succeeded_at=at)
 
 

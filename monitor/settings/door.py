@@ -18,7 +18,7 @@ from monitor.settings.layers import Invalid, UnreadableFile
 from monitor.settings.section import Section
 from monitor.settings.values import Duration, ListOf
 
-_HASH = re.compile(r"\$2[aby]\$(0[4-9]|1[0-9])\$[./A-Za-z0-9]{53}")
+_HASH = re.compile(r"\$2[aby]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9]{53}")
 _HeaderName = Literal[
     "Content-Security-Policy",
     "Strict-Transport-Security",
@@ -30,7 +30,7 @@ _HeaderName = Literal[
 
 def _hash(given: str) -> str:
     if not _HASH.fullmatch(given):
-        raise ValueError("expected a bcrypt hash such as `htpasswd -nBC 10` makes")
+        raise ValueError("expected a bcrypt hash such as `htpasswd -nBC 10` makes, of cost 4 to 14")
     return given
 
 

@@ -13,7 +13,7 @@ from yarl import URL
 
 import monitor
 from monitor.core.pages.scrapes import Failure, Scrape
-from monitor.sources import bodies, credentials, probing, targets
+from monitor.sources import bodies, credentials, lookups, probing, targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +25,7 @@ USER_AGENT = f"specmon/{monitor.__version__}"
 ACCEPT = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
 LONGEST_IDLE_SECONDS = 65.0  # a connection that rested longer may be dead without either side knowing
 MOST_REDIRECTS = 3
+LARGE_BYTES = 16 << 10  # packed; those of usual engines are smaller
 LARGEST_BESIDE_BYTES = 4 << 20  # what stands beside a page is small, and is kept
 _OK = 200
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -126,7 +127,7 @@ class Client:
                 if page.reason != "http_status":
                     silent.add(url.origin())
                 failure = page
-            elif probing.is_engine(page):
+            elif await asyncio.to_thread(probing.is_engine, page):
                 peer.places = (peer.url,)
                 return page
             else:
@@ -173,7 +174,7 @@ class Client:
     def _connections(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=LONGEST_IDLE_SECONDS),
+                connector=lookups.connector(limit=0, keepalive=LONGEST_IDLE_SECONDS),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=_NO_TIMEOUT,
                 auto_decompress=False,  # `bodies` unpacks no further than the limit
@@ -187,7 +188,11 @@ async def _page(answer: aiohttp.ClientResponse, limit: int) -> bytes:
         detail = f"read Transfer-Encoding {framing[:40]!r}, expected chunked or none"
         raise bodies.RefusedBodyError("encoding", detail)
     packing = answer.headers.get("Content-Encoding", "")
-    return bodies.unpacked(await bodies.received(answer, limit), packing, limit)
+    body = await bodies.received(answer, limit)
+    if len(body) < LARGE_BYTES:
+        return bodies.unpacked(body, packing, limit)
+    # Beside the event loop: a small packed body can be megabytes of page.
+    return await asyncio.to_thread(bodies.unpacked, body, packing, limit)
 
 
 def _refused(answer: aiohttp.ClientResponse) -> bodies.RefusedBodyError:

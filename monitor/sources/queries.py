@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import aiohttp
 
-from monitor.sources import bodies, client, credentials, targets
+from monitor.sources import bodies, client, credentials, lookups, targets
 from monitor.sources.vectors import QueriedSeries
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Api:
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=self._server.timeout)
-        self._session = aiohttp.ClientSession(timeout=timeout)
+        self._session = aiohttp.ClientSession(connector=lookups.connector(), timeout=timeout)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+HANGUP_SECONDS = 0.2  # a storm of SIGHUP costs one reload in so long
+
 READ_AT_START = (
     "web",
     "store",
@@ -180,8 +182,27 @@ def _reloader(
         running.note_reload(successful=True)
         return ""
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(reload()))
+    _on_hangup(reload)
     return reload
+
+
+def _on_hangup(reload: Callable[[], Awaitable[str]]) -> None:
+    """Have SIGHUP reload; however many come within `HANGUP_SECONDS` are one."""
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+    reloads: set[asyncio.Future[str]] = set()
+
+    def begin() -> None:
+        timers.clear()
+        reloading = asyncio.ensure_future(reload())
+        reloads.add(reloading)
+        reloading.add_done_callback(reloads.discard)
+
+    def hung_up() -> None:
+        if not timers:
+            timers.append(loop.call_later(HANGUP_SECONDS, begin))
+
+    loop.add_signal_handler(signal.SIGHUP, hung_up)
 
 
 def _door(effective: Settings) -> tuple[webfile.WebFile, guard.Guard]:
