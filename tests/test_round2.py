@@ -128,6 +128,18 @@ def test_a_change_of_draft_length_is_told_and_is_no_fall(name: str, length: tupl
     assert shown["baseline_mal"] == pytest.approx(shown["mal"], rel=0.04)
 
 
+def test_a_server_that_swings_between_two_kinds_of_sessions_pages_a_few_times_only() -> None:
+    """N28: weak sessions in turn with good ones for 12 hours: three pages, an info, silence; N28m: no event."""
+    told = replayed("N28")
+    assert told.kinds() == [("collapse", "0")] * 3
+    assert [event.kind for event in told.closed] == ["collapse"] * 3 + ["regime_change"]
+    assert told.closed[-1].facts[0].startswith("acceptance fell to a MAL of 1.")
+    assert told.closed[-1].raised_at - first_page("N28") <= 3 * 3600.0
+    assert told.states[-1] == {"ok"}
+    mild = replayed("N28m")
+    assert mild.opened + mild.closed == ()
+
+
 def test_a_replica_of_ray_that_was_replaced_is_stale_and_its_successor_judged() -> None:
     """N13: streams by ReplicaId, whatever WorkerId does; the old one is stale, the new one ok, no event."""
     told = replayed("N13")

@@ -37,7 +37,7 @@ from monitor.core.detectors.base import (
     Level,
 )
 from monitor.core.detectors.measures import evidence, noise, reference, rhythm, scores, traffic
-from monitor.core.detectors.troubles import alarms
+from monitor.core.detectors.troubles import alarms, swings
 from monitor.core.pages.engines.base import Counter
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ DTYPE = np.dtype(
         ("traffic", traffic.DTYPE),
         ("floor", floor.DTYPE),
         ("trouble", troubles.DTYPE),
+        ("swings", swings.DTYPE),
         ("regime", lives.DTYPE),
         ("heir", inheritance.DTYPE),
         ("lengths", lengths.DTYPE),
@@ -223,6 +224,7 @@ def _see_buckets(
     if not undisturbed.all():
         expected = rhythm.at_time(state["trend"]["rhythm"], bucket.at)
         seen.over[rows] = troubles.recovered(trouble, bucket, expected)
+        swings.follow(state["swings"], trouble, bucket)
     troubles.gather(trouble, state["bucket"]["sums"])
     _see_blocks(plan, state, rows, bucket.at, seen)
     # many drafts of few requests count for no more than the requests

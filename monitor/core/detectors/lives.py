@@ -13,7 +13,7 @@ import numpy as np
 
 from monitor.core.detectors import base, lengths, level, shape, trend
 from monitor.core.detectors.measures import reference
-from monitor.core.detectors.troubles import diagnosis
+from monitor.core.detectors.troubles import diagnosis, swings
 
 if TYPE_CHECKING:
     from monitor.core.counts.deltas import Counts
@@ -73,6 +73,7 @@ def _announce(state: State, rows: base.Indices, at: Floats) -> None:
         regime["began_at"][row] = at[row]
         regime["buckets"][row] = 0.0
         state["trouble"]["recent"][row] = 0.0
+        swings.forget(state["swings"][row : row + 1])
 
 
 def compare(state: State, at: Floats) -> list[Alarm]:

@@ -128,6 +128,8 @@ def _why(
         why = attribution.with_traffic(why, alarm.explained, alarm.unexplained)
     if alarm.detector == lengths.NAME:
         why = attribution.with_reason(why, alarm.fact)
+    elif alarm.action == "note" and alarm.fact:
+        why = replace(why, facts=(alarm.fact, *why.facts))
     if alarm.kind == "speculation_silent":
         why = attribution.with_reason(why, _why_silent(identity.engine))
     told = _accounted(state, row, before, after)

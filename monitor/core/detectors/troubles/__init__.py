@@ -96,6 +96,7 @@ DTYPE = np.dtype(
         ("recent", "f4", base.NUM_SUMS),
         ("after", "f4", base.NUM_SUMS),
         ("lasted", "f4"),
+        ("muted", "f4"),
     ],
 )
 
@@ -176,8 +177,8 @@ def lasting(state: State, slow: Bools) -> Bools:
 
 
 def conditions(state: State, warm: Bools) -> Ints:
-    """Return the `Condition` codes [B]."""
-    kind = state["kind"]
+    """Return the `Condition` codes [B]; what falls to a level that it is known to fall to is as ever."""
+    kind = state["kind"] * (state["muted"] == 0.0)
     code = warm * int(Condition.OK)
     if not kind.any():
         return code

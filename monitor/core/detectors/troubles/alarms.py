@@ -14,7 +14,7 @@ import numpy as np
 
 from monitor.core.detectors import base, floor, level, plunge, shape, trend, troubles
 from monitor.core.detectors.measures import reference, rhythm, traffic
-from monitor.core.detectors.troubles import diagnosis
+from monitor.core.detectors.troubles import diagnosis, swings
 from monitor.core.detectors.troubles.diagnosis import Case
 from monitor.core.vocabulary import SEVERITY_OF, TROUBLES
 
@@ -28,9 +28,9 @@ DETECTORS = ("regime", floor.NAME, plunge.NAME, level.NAME, shape.NAME, trend.NA
 LEAST_SHIFT = 0.15
 """Logits that any trouble is taken to have moved by: less could not be told from being back."""
 
-LONG_AGO_SECONDS = 150.0
-"""Seconds since a change began from which on what came after is taken from the last buckets, not the
-interval."""
+LONG_AGO = 10.0
+"""Intervals since a change began from which on what came after is taken from the last buckets, which are
+about as many (`troubles.RECENT_KEPT`), not from the last interval alone."""
 
 GROWN = 1.1
 """Times the first size from which on a trouble is looked at anew."""
@@ -46,6 +46,7 @@ LEAST_EXPLAINED = 0.03
 """Logits that traffic must explain for an event to say so."""
 
 FALLS = frozenset({"collapse", "drop", "tail_drop", "decay"})
+FOLLOWED = ("last", "scatter", "back", "buckets", "lasted", "muted")
 ADOPTED = "the improvement lasted and is the new baseline"
 
 
@@ -56,7 +57,8 @@ def settle(plan: base.DetectionPlan, state: State, trials: Trials, seen: Sightin
     news = np.maximum(np.maximum(seen.falls(), seen.rises()), seen.silent) >= 1.0
     if kind.any():
         grown = seen.full & (np.abs(trouble["shift"][:, 0]) > GROWN * np.abs(trouble["first_shift"][:, 0]))
-        settled = troubles.lasting(trouble, trouble["detector"] == DETECTORS.index(trend.NAME))
+        settled = swings.loud(state["swings"], trouble)
+        settled |= troubles.lasting(trouble, trouble["detector"] == DETECTORS.index(trend.NAME))
         news |= (kind > 0) & (seen.over | grown | settled | (kind >= troubles.DEAD))
     alarms: list[Alarm] = []
     for row in np.flatnonzero(news).tolist():
@@ -69,10 +71,12 @@ def _go_on(case: Case) -> list[Alarm]:
     """Close the open trouble or make it worse, if there is reason to."""
     trouble, seen, row = case.state["trouble"], case.seen, case.row
     kind = int(trouble["kind"][row])
+    if trouble["muted"][row] > 0.0:
+        return _go_on_muted(case)
+    if seen.over[row]:
+        return _passed(case)
     awake = kind == troubles.SILENT and case.trials.proposed[row] > 0.0
-    if seen.over[row] or awake or (kind == troubles.DEAD and seen.alive[row] >= 1.0):
-        if seen.over[row]:
-            trend.passed(case.part("trend"), case.part("traffic"))
+    if awake or (kind == troubles.DEAD and seen.alive[row] >= 1.0):
         return [closed(case)]
     fell = seen.plunge[row] >= 1.0
     if fell and _another(case):
@@ -82,8 +86,12 @@ def _go_on(case: Case) -> list[Alarm]:
     one = trouble[row : row + 1]
     if troubles.lasting(one, one["detector"] == DETECTORS.index(trend.NAME))[0]:
         return [_adopt(case)]
-    if kind not in GROWING:
-        return []
+    return [_worsen(case)] if kind in GROWING and _is_worse(case, fell=fell) else []
+
+
+def _is_worse(case: Case, *, fell: bool) -> bool:
+    """Return whether an open trouble has become a collapse; `fell`: far and at once."""
+    trouble, row = case.state["trouble"], case.row
     lasting = trouble["buckets"][row] > 1.0 / troubles.FOLLOW
     sunk = lasting and diagnosis.collapsed(
         case, diagnosis.missing_after(case, float(trouble["shift"][row, 0]))
@@ -91,7 +99,68 @@ def _go_on(case: Case) -> list[Alarm]:
     waiting = fell and _later(case) and diagnosis.further_now(case)
     # what fell already swings: a moment of it is no collapse
     fell = fell and diagnosis.collapsed(case, diagnosis.missing_lately(case))
-    return [_worsen(case)] if (fell or sunk) and not waiting else []
+    return bool((fell or sunk) and not waiting)
+
+
+def _passed(case: Case) -> list[Alarm]:
+    """Close what is over, and say so if the stream is now known to fall and come back by itself."""
+    trouble, row, at = case.state["trouble"], case.row, float(case.trials.at[case.row])
+    muted = trouble["muted"][row] > 0.0
+    trend.passed(case.part("trend"), case.part("traffic"))
+    alarm = said(case, "close")
+    first = False
+    by_itself = case.state["baseline"]["life_began_at"][row] < alarm.change_point_at
+    if by_itself and alarm.kind in FALLS and alarm.after.mal > case.plan.floor_mal:
+        lasted = at - alarm.change_point_at if not muted else float(trouble["lasted"][row])
+        first = swings.passed(case.state["swings"], row, at, diagnosis.fell_by(case), lasted)
+    _close(case)
+    return [] if muted else [alarm, _second_level(case, alarm)] if first else [alarm]
+
+
+def _second_level(case: Case, alarm: Alarm) -> Alarm:
+    """Return the note that the stream falls and comes back again and again."""
+    longest = float(case.state["swings"]["longest"][case.row])
+    fact = (
+        f"acceptance fell to a MAL of {alarm.after.mal:.2f} and came back {swings.TOLD} times within hours, "
+        f"for at most {longest / 60.0:.0f} min each: a second level of the stream, of which no more is said "
+        f"unless it stays for {swings.patience(longest) / 60.0:.0f} min or acceptance falls further"
+    )
+    # two levels of one regime are no verdict on it
+    before, after = (
+        base.Level(each.mal, math.nan, math.nan, (), 0.0) for each in (alarm.before, alarm.after)
+    )
+    return replace(
+        alarm,
+        kind="regime_change",
+        severity="info",
+        action="note",
+        positions=(),
+        before=before,
+        after=after,
+        detector=swings.NAME,
+        fact=fact,
+    )
+
+
+def _go_on_muted(case: Case) -> list[Alarm]:
+    """Close a fall to the second level in silence, or open it aloud once it stays or falls further."""
+    state, row = case.state, case.row
+    trouble, own = state["trouble"], state["swings"][row : row + 1]
+    if case.seen.over[row]:
+        return _passed(case)
+    further = bool(swings.lower(own)[0]) or case.seen.dead[row] >= 1.0
+    if not (further or swings.stays(own, trouble[row : row + 1])[0]):
+        return []
+    trouble["muted"][row] = 0.0
+    if further:
+        since = float(own["lower_since"][0]) if own["lower"][0] > 0.0 else float(case.trials.began_at[row])
+        trouble["change_at"][row], trouble["change_low"][row] = since, since
+        trouble["change_high"][row] = case.trials.at[row]
+        trouble["after"][row] = trouble["recent"][row]
+        own["lower"] = 0.0
+    if diagnosis.collapsed(case, diagnosis.missing_lately(case)):
+        _worsen(case)
+    return [said(case, "open")]
 
 
 def _another(case: Case) -> bool:
@@ -132,12 +201,30 @@ def _begin(case: Case) -> list[Alarm]:
     found = diagnosis.of(case)
     if found is None or (found.kind in FALLS and not diagnosis.fallen(case, _lately(case, found))):
         return []
-    return [opened(case, found)]
+    alarm = opened(case, found)
+    if found.kind in FALLS and case.seen.dead[case.row] < 1.0 and _as_ever(case):
+        case.state["trouble"]["muted"][case.row] = 1.0
+        case.state["swings"]["lower"][case.row] = 0.0
+        return []
+    return [alarm]
+
+
+def _as_ever(case: Case) -> bool:
+    """Return whether a fall that opens is one to the second level that the stream is known to have.
+
+    One that came with a restart is not.
+    """
+    own, row, trouble = case.state["swings"], case.row, case.state["trouble"]
+    shift = float(trouble["shift"][row, 0])
+    if trouble["change_at"][row] - case.state["baseline"]["life_began_at"][row] < ANOTHER_SECONDS:
+        return False
+    return swings.known(own, row, float(case.trials.at[row])) and swings.as_ever(own, row, shift)
 
 
 def _lately(case: Case, found: Diagnosis) -> Floats:
     """Return the sums [19] of what came since a change that was found: of minutes, or of this interval."""
-    long_ago = case.trials.at[case.row] - found.since > LONG_AGO_SECONDS
+    at = case.trials.at[case.row]
+    long_ago = at - found.since > LONG_AGO * max(at - case.trials.began_at[case.row], base.SCRAPE_SECONDS)
     sums: Floats = case.state["trouble"]["recent"][case.row] if long_ago else case.trials.sums[case.row]
     return sums
 
@@ -171,12 +258,8 @@ def opened(case: Case, found: Diagnosis) -> Alarm:
         "shift": shift,
         "first_shift": shift,
         "rhythm": rhythm.at_time(case.part("trend")["rhythm"], case.trials.at[case.one])[0],
-        "last": 0.0,
-        "scatter": 0.0,
-        "back": 0.0,
         "weight": 1.0 if math.isnan(found.shift) else troubles.EARLY_BUCKETS,
-        "buckets": 0.0,
-        "lasted": 0.0,
+        **dict.fromkeys(FOLLOWED, 0.0),
         "after": _lately(case, found),
     }
     for name, value in values.items():
@@ -202,7 +285,7 @@ def closed(case: Case) -> Alarm:
 
 def _close(case: Case) -> None:
     """Forget the trouble, and what the detectors gathered while it was open."""
-    for name in ("kind", "last", "scatter", "back", "weight", "buckets", "lasted"):
+    for name in ("kind", "weight", *FOLLOWED):
         case.state["trouble"][name][case.row] = 0
     level.restart(case.part("level"))
     shape.restart(case.part("shape"))

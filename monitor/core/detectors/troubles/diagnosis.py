@@ -181,6 +181,13 @@ def origin(case: Case) -> Floats:
     return before
 
 
+def fell_by(case: Case) -> float:
+    """Return by how many logits the level fell, on the mean since the open trouble began."""
+    baseline, after = case.part("baseline"), case.part("trouble")["after"]
+    level = scores.against(after, baseline["rate"], reference.known(baseline)).shift[0, 0]
+    return min(float(level - case.state["trouble"]["origin"][case.row, 0]), 0.0)
+
+
 def now(case: Case) -> Floats:
     """Return level and contrasts [8] of the full bucket, or of the interval where none is full."""
     baseline = case.part("baseline")
