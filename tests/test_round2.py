@@ -129,7 +129,10 @@ def test_a_change_of_draft_length_is_told_and_is_no_fall(name: str, length: tupl
 
 
 def test_a_server_that_swings_between_two_kinds_of_sessions_pages_a_few_times_only() -> None:
-    """N28: weak sessions in turn with good ones for 12 hours: three pages, an info, silence; N28m: no event."""
+    """N28: weak sessions in turn with good ones: three pages, an info, then silence; N28m: no event at all.
+
+    The fixtures are the first 3.5 of the report's 12 hours, and every sixth page: nothing more is said in all.
+    """
     told = replayed("N28")
     assert told.kinds() == [("collapse", "0")] * 3
     assert [event.kind for event in told.closed] == ["collapse"] * 3 + ["regime_change"]
