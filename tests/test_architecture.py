@@ -139,7 +139,7 @@ ONLY_IN = {
     "dns": {"sources"},
     "httpx2": {"sources"},
     "lightkube": {"sources"},
-    "pydantic": {"settings"},
+    "pydantic": {"settings", "web"},
     "pydantic_settings": {"settings"},
     "sqlite3": {"store"},
     "yaml": {"settings"},

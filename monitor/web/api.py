@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
-from monitor.core.vocabulary import EVENT_KINDS
-from monitor.web import answers, routes, selection
+from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES
+from monitor.web import answers, headlines, routes, selection, standings
 from monitor.web.asking import MAX_LIMIT, Ask, Refused
 
 if TYPE_CHECKING:
     from monitor.web.answers import Answer
-    from monitor.web.view import View
+    from monitor.web.standings import ModelView
+    from monitor.web.view import EventFilter, View
 
 _DEFAULT_LIMIT = 100
+_MOST_BAD = 100
+_EVENT_FILTERS = ("stream", "status", "kind", "severity", "scope", "model_name", "target")
 _DEFAULT_HISTORY_SECONDS = 6 * 3600
 
 
@@ -36,20 +40,92 @@ def stream(ask: Ask, view: View) -> Answer:
     return answers.as_json(routes.described_stream(ask, view, routes.known_stream(ask, view)))
 
 
+def fleet(ask: Ask, view: View) -> Answer:
+    """Answer `/api/v1/fleet`: what holds for all streams together."""
+    ask.expect()
+    everything = view.streams()
+    models = standings.of(view, everything)
+    hours = [value for each in models if (value := headlines.gpu_hours_per_day(each)) is not None]
+    return answers.as_json(
+        {
+            **routes.headline(view),
+            "verdicts": [sentence for each in models if (sentence := headlines.model(each, view.now))],
+            "streams": len(everything),
+            "models": len(models),
+            "open_events": len(view.events(status="open", limit=MAX_LIMIT)),
+            "gpu_hours_per_day": sum(hours) if hours else None,
+        }
+    )
+
+
+def models(ask: Ask, view: View) -> Answer:
+    """Answer `/api/v1/models`: the models of the streams that are chosen, page by page."""
+    ask.expect(*selection.PARAMETERS)
+    chosen = selection.asked(ask, _DEFAULT_LIMIT, MAX_LIMIT)
+    found = standings.of(view, selection.chosen(chosen, view.streams()))
+    shown = selection.part(chosen, selection.ordered_models(chosen, found))
+    return answers.as_json(
+        {
+            "at": view.now,
+            "models": [_model(each, ask, view.now) for each in shown],
+            "total": len(found),
+            "page": chosen.page,
+            "limit": chosen.limit,
+        }
+    )
+
+
+def _model(each: ModelView, ask: Ask, now: float) -> dict[str, object]:
+    return {
+        "model_name": each.model_name,
+        "state": each.state,
+        "streams": len(each.streams),
+        "counts": each.counts,
+        "bad": [stream.id for stream in each.bad[:_MOST_BAD]],
+        "mal": each.level.mal,
+        "mal_low": each.level.low,
+        "mal_high": each.level.high,
+        "reference_mal": each.level.reference,
+        "benefit_lost_ratio": each.bad_level.lost_ratio,
+        "tpot_ratio": each.slowdown,
+        "gpu_hours_per_day": headlines.gpu_hours_per_day(each),
+        "since": each.since,
+        "event": each.event.get("id"),
+        "verdict": headlines.model(each, now),
+        "report": ask.programs.model(each.model_name),
+    }
+
+
 def events(ask: Ask, view: View) -> Answer:
-    """Answer `/api/v1/events`: newest first."""
-    ask.expect("stream", "status", "kind", "since", "limit")
+    """Answer `/api/v1/events`: newest first, page by page."""
+    ask.expect(*_EVENT_FILTERS, "since", "until", "page", "limit")
     wanted = ask.query.get("stream")
     if wanted is not None and view.stream(wanted) is None:
         raise Refused(404, f"no stream {wanted!r}; /api/v1/streams lists them")
-    found = view.events(
-        stream=wanted,
-        status=ask.choice("status", ("open", "closed")),
-        kind=ask.choice("kind", EVENT_KINDS),
-        since=ask.time("since"),
-        limit=ask.whole("limit", _DEFAULT_LIMIT, 1, MAX_LIMIT),
-    )
-    return answers.as_json({"at": view.now, "events": found})
+    known = {"status": ("open", "closed"), "kind": EVENT_KINDS, "severity": SEVERITIES}
+    for name, values in (*known.items(), ("scope", ("replica", "fleet"))):
+        ask.choice(name, values)
+    page = ask.whole("page", 1, 1, selection.MOST_PAGES)
+    limit = ask.whole("limit", _DEFAULT_LIMIT, 1, MAX_LIMIT)
+    meant: EventFilter = {"since": ask.time("since"), "until": ask.time("until")}
+    meant |= {"limit": limit + 1, "offset": (page - 1) * limit}
+    for name in _EVENT_FILTERS:
+        meant[name] = ask.query.get(name)  # type: ignore[literal-required]
+    found = view.events(**meant)
+    further = urlencode({**ask.query, "page": page + 1}) if len(found) > limit else ""
+    following = ask.programs.to(f"/api/v1/events?{further}") if further else None
+    return answers.as_json({"at": view.now, "events": found[:limit], "next": following})
+
+
+def openapi(ask: Ask, view: View) -> Answer:
+    """Answer `/api/v1/openapi.json`: the description of all of this."""
+    # The types cost memory that a monitor whose description nobody asks for does without.
+    from monitor.web import openapi as description  # noqa: PLC0415
+
+    ask.expect()
+    prefix = ask.programs.to("")
+    servers = [{"url": prefix or "/"}]
+    return answers.as_json({**description.document(view.version), "servers": servers})
 
 
 def event(ask: Ask, view: View) -> Answer:

@@ -6,13 +6,14 @@ import asyncio
 import gzip
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http import HTTPStatus
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from monitor.metrics import selfmetrics
-from monitor.web import answers, api, asking, links, routes
+from monitor.web import answers, api, asking, links, routes, tags
 from monitor.web.asking import Ask, Refused
 from monitor.web.screens import layout, service
 
@@ -114,6 +115,9 @@ def _routes() -> dict[str, Route]:
         "/targets": routes.targets,
         "/config": routes.config,
         "/-/ready": routes.ready,
+        "/api/v1/openapi.json": api.openapi,
+        "/api/v1/fleet": api.fleet,
+        "/api/v1/models": api.models,
         "/api/v1/streams": api.streams,
         "/api/v1/streams/{stream:.+}": api.stream,
         "/api/v1/events": api.events,
@@ -211,6 +215,13 @@ class _Dispatcher:
         )
         response.headers["Vary"] = "Accept, Accept-Encoding"
         response.headers["Cache-Control"] = "no-store"
+        if "/api/v1/" in request.path and answer.status == HTTPStatus.OK:
+            tag = tags.of(answer.body, view.now)
+            response.headers["Cache-Control"] = "no-cache"
+            response.headers["ETag"] = tag
+            if tags.matches(request.headers.get("If-None-Match", ""), tag):
+                kept = {name: response.headers[name] for name in ("Vary", "Cache-Control", "ETag")}
+                return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=kept)
         if body is not answer.body:
             response.headers["Content-Encoding"] = "gzip"
         return response

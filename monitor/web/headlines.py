@@ -48,12 +48,17 @@ def model_name(standing: ModelView) -> str:
     return standing.model_name or standing.streams[0].target
 
 
-def loss_per_day(standing: ModelView) -> str:
-    """Return what the bad streams lose, as `31 GPU-hours a day`; empty where it is unknown."""
+def gpu_hours_per_day(standing: ModelView) -> float | None:
+    """Return what the bad streams lose; None where it is unknown of all of them."""
     costs = [stream.cost or fields.record(stream.open_event or {}, "cost") for stream in standing.bad]
     hours = [value for cost in costs if (value := fields.number(cost, "gpu_hours_per_day")) is not None]
-    total = sum(hours)
-    return f"{total:,.3g} GPU-hours a day" if total > 0 else ""
+    return sum(hours) if hours else fields.number(fields.record(standing.event, "cost"), "gpu_hours_per_day")
+
+
+def loss_per_day(standing: ModelView) -> str:
+    """Return what the bad streams lose, as `31 GPU-hours a day`; empty where it is unknown or nothing."""
+    hours = gpu_hours_per_day(standing)
+    return f"{wording.amount(hours)} GPU-hours a day" if hours and hours > 0 else ""
 
 
 def _subject(standing: ModelView, same: Sequence[StreamView]) -> str:

@@ -218,6 +218,11 @@ def known_stream(ask: Ask, view: View) -> StreamView:
 
 def overview(ask: Ask, view: View, found: list[StreamView]) -> dict[str, object]:
     """Return the JSON of a list of streams with what holds for all of them."""
+    return {**headline(view), "streams": [described_stream(ask, view, each) for each in found]}
+
+
+def headline(view: View) -> dict[str, object]:
+    """Return the JSON of what holds for all streams."""
     everything = view.streams()
     return {
         "at": view.now,
@@ -225,7 +230,6 @@ def overview(ask: Ask, view: View, found: list[StreamView]) -> dict[str, object]
         "simulated": view.simulated,
         "headline": sentences.fleet(everything, view.now),
         "counts": states.counts(everything),
-        "streams": [described_stream(ask, view, each) for each in found],
     }
 
 

@@ -1,0 +1,126 @@
+"""The description of the API, made from the types of what it answers and the parameters that it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pydantic.json_schema import models_json_schema
+
+from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES, STATES
+from monitor.web import selection, shapes
+from monitor.web.asking import MAX_LIMIT
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Parameter = dict[str, object]
+_TEXT: Parameter = {"type": "string"}
+_TIME: Parameter = {"type": "string", "description": "Unix seconds, or a time like 2026-05-01T12:00:00Z."}
+_LIMIT: Parameter = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}
+_PAGE: Parameter = {"type": "integer", "minimum": 1, "maximum": selection.MOST_PAGES}
+
+
+def _one_of(*values: str) -> Parameter:
+    return {"type": "string", "enum": list(values)}
+
+
+_CHOOSING: dict[str, Parameter] = {
+    "q": {"type": "string", "description": "Words that names, engines or labels hold."},
+    "model": _TEXT,
+    "engine": _TEXT,
+    "state": _one_of(*STATES),
+    "kind": _one_of(*EVENT_KINDS),
+    "label": {"type": "string", "description": "name=value", "pattern": "="},
+    "target": _TEXT,
+    "sort": _one_of(*selection.ORDERS),
+    "page": _PAGE,
+    "limit": _LIMIT,
+}
+_OF_EVENTS: dict[str, Parameter] = {
+    "stream": _TEXT,
+    "status": _one_of("open", "closed"),
+    "kind": _one_of(*EVENT_KINDS),
+    "severity": _one_of(*SEVERITIES),
+    "scope": _one_of("replica", "fleet"),
+    "model_name": _TEXT,
+    "target": _TEXT,
+    "since": _TIME,
+    "until": _TIME,
+    "page": _PAGE,
+    "limit": _LIMIT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One path: what it answers, its parameters by name, whether what it names may not be there."""
+
+    summary: str
+    answer: type[BaseModel] | None
+    query: dict[str, Parameter]
+    named: str = ""
+
+
+OPERATIONS: dict[str, Operation] = {
+    "/api/v1/fleet": Operation("What holds for all streams together.", shapes.FleetJson, {}),
+    "/api/v1/models": Operation("Models, worst first.", shapes.ModelsJson, _CHOOSING),
+    "/api/v1/streams": Operation(
+        "Streams, worst first.", shapes.StreamsJson, {"model_name": _TEXT, **_CHOOSING}
+    ),
+    "/api/v1/streams/{stream}": Operation("One stream.", shapes.StreamJson, {}, "stream"),
+    "/api/v1/events": Operation("Events, newest first.", shapes.EventsJson, _OF_EVENTS),
+    "/api/v1/events/{event}": Operation("One event.", shapes.EventJson, {}, "event"),
+    "/api/v1/history/{stream}": Operation(
+        "What happened to a stream.", shapes.HistoryJson, {"start": _TIME, "end": _TIME}, "stream"
+    ),
+    "/api/v1/advice/{stream}": Operation("Which num_speculative_tokens, at what gain.", None, {}, "stream"),
+}
+
+
+@cache
+def document(version: str) -> dict[str, object]:
+    """Return the description in OpenAPI 3.1."""
+    answers = [each.answer for each in OPERATIONS.values() if each.answer is not None]
+    models = [(model, "serialization") for model in dict.fromkeys((*answers, shapes.RefusalJson))]
+    _, schemas = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "specmon",
+            "version": version,
+            "description": "The facts behind the report. Unknown numbers are null, times are unix seconds.",
+        },
+        "paths": {path: {"get": _operation(path, each)} for path, each in OPERATIONS.items()},
+        "components": {"schemas": schemas["$defs"]},
+    }
+
+
+def _operation(path: str, operation: Operation) -> dict[str, object]:
+    parameters: list[dict[str, object]] = [
+        {"name": name, "in": "query", "required": False, "schema": schema}
+        for name, schema in operation.query.items()
+    ]
+    if operation.named:
+        named = {"name": operation.named, "in": "path", "required": True, "schema": {**_TEXT, "minLength": 1}}
+        parameters.insert(0, named)
+    refused = {"400": "What was asked for is not understood."}
+    if operation.named or "stream" in operation.query:
+        refused["404"] = "What was asked for is not there."
+    responses: dict[str, object] = {
+        "200": _response(operation.summary, operation.answer),
+        "304": {"description": "As it was when the ETag of If-None-Match was given."},
+    }
+    responses |= {status: _response(words, shapes.RefusalJson) for status, words in refused.items()}
+    return {
+        "operationId": path.removeprefix("/api/v1/").replace("/{", "_by_").strip("}"),
+        "summary": operation.summary,
+        "parameters": parameters,
+        "responses": responses,
+    }
+
+
+def _response(description: str, answer: type[BaseModel] | None) -> dict[str, object]:
+    schema = {"type": "object"} if answer is None else {"$ref": f"#/components/schemas/{answer.__name__}"}
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
