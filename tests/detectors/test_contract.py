@@ -135,3 +135,20 @@ def test_every_detector_is_in_the_table() -> None:
     for name, module in detectors.DETECTORS.items():
         assert name == module.NAME
         assert (module.__doc__ or "").startswith(f"`{name}`")
+        assert detectors.DTYPE[name] == module.DTYPE
+
+
+@pytest.mark.parametrize("name", detectors.DETECTORS)
+def test_every_detector_of_the_table_is_asked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in the table looks at the traffic; a detector that is only listed would never find anything."""
+    asked: list[str] = []
+    module = detectors.DETECTORS[name]
+    real = module.step
+
+    def noted(*given: object) -> object:
+        asked.append(name)
+        return real(*given)
+
+    monkeypatch.setattr(module, "step", noted)
+    simulated.watched(1).see(simulated.intervals(BUSY, 60))
+    assert asked

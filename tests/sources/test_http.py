@@ -63,7 +63,7 @@ async def test_a_page_is_read() -> None:
     async with serving(answer(content_type="text/plain; version=1.0.0")) as server:
         scrape = await look(server.url)
     assert (scrape.target, scrape.at, scrape.body, scrape.failure) == ("t", NOW, PAGE, None)
-    assert 0 < scrape.duration < 5
+    assert scrape.duration > 0
     headers = server.requests[0].headers
     assert headers["accept"].startswith("text/plain")
     assert headers["accept-encoding"] == "identity"
@@ -140,11 +140,9 @@ async def silence(_: Request, __: asyncio.StreamWriter) -> None:
 @pytest.mark.parametrize("handler", [drip, silence], ids=["drip feed", "silence"])
 async def test_the_deadline_is_for_the_whole_page(handler: Handler) -> None:
     """Bytes that keep coming do not move the deadline (httpx#1450)."""
-    began = time.monotonic()
-    async with serving(handler) as server:
+    async with serving(handler) as server, asyncio.timeout(20):
         scrape = await look(server.url, timeout=0.2)
     assert reason(scrape) == "timeout"
-    assert time.monotonic() - began < 1.0
     assert scrape.failure is not None
     assert scrape.failure.detail.endswith("no whole page within 0.2s")
 
@@ -181,7 +179,6 @@ async def test_a_page_without_a_length_is_bounded() -> None:
     async with serving(endless) as server:
         scrape = await look(server.url, body_limit=1 << 20)
     assert reason(scrape) == "too_large"
-    assert scrape.duration < 5
 
 
 async def close_early(_: Request, writer: asyncio.StreamWriter) -> None:

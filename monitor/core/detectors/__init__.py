@@ -59,7 +59,7 @@ __all__ = [
     "step",
 ]
 
-DETECTORS = {module.NAME: module for module in (floor, plunge, level, shape, trend)}
+DETECTORS = {module.NAME: module for module in alarms.DETECTORS}
 
 DTYPE = np.dtype(
     [

@@ -175,7 +175,7 @@ class Words:
             few = self.groups["tailing"][number] <= FEW
             self.streams["held"][row] += few
             return bool(self.streams["held"][row] > UNEXPLAINED_TURNS)
-        detector = alarms.DETECTORS[int(self.everyone["trouble"]["detector"][row])]
+        detector = alarms.SEERS[int(self.everyone["trouble"]["detector"][row])]
         if detector in AT_ONCE and self.groups["said"][number] == NOTHING:
             return not self._explained(row, kind, detector, -1.0)
         return float(self.streams["odd"]["score"][row]) >= 1.0

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from monitor.core.detectors.sightings import Sightings
     from monitor.core.detectors.troubles.diagnosis import Diagnosis
 
-DETECTORS = ("regime", floor.NAME, plunge.NAME, level.NAME, shape.NAME, trend.NAME, "fleet")
+DETECTORS = (floor, plunge, level, shape, trend)
+"""Every detector, in the order of their codes."""
+
+SEERS = ("regime", *(module.NAME for module in DETECTORS), "fleet")
+"""Who may have seen a trouble; a place is the code in `trouble["detector"]`."""
+
 LEAST_SHIFT = 0.15
 """Logits that any trouble is taken to have moved by: less could not be told from being back."""
 
@@ -58,7 +63,7 @@ def settle(plan: base.DetectionPlan, state: State, trials: Trials, seen: Sightin
     if kind.any():
         grown = seen.full & (np.abs(trouble["shift"][:, 0]) > GROWN * np.abs(trouble["first_shift"][:, 0]))
         settled = swings.loud(state["swings"], trouble)
-        settled |= troubles.lasting(trouble, trouble["detector"] == DETECTORS.index(trend.NAME))
+        settled |= troubles.lasting(trouble, trouble["detector"] == SEERS.index(trend.NAME))
         news |= (kind > 0) & (seen.over | grown | settled | (kind >= troubles.DEAD))
     alarms: list[Alarm] = []
     for row in np.flatnonzero(news).tolist():
@@ -84,7 +89,7 @@ def _go_on(case: Case) -> list[Alarm]:
         trouble["kind"][row] = 0
         return [alarm, *_begin(case)]
     one = trouble[row : row + 1]
-    if troubles.lasting(one, one["detector"] == DETECTORS.index(trend.NAME))[0]:
+    if troubles.lasting(one, one["detector"] == SEERS.index(trend.NAME))[0]:
         return [_adopt(case)]
     return [_worsen(case)] if kind in GROWING and _is_worse(case, fell=fell) else []
 
@@ -251,7 +256,7 @@ def opened(case: Case, found: Diagnosis) -> Alarm:
         "change_low": min(low, since) - interval,
         "change_high": min(max(high, since) + interval, at),
         "score": found.score,
-        "detector": DETECTORS.index(found.detector),
+        "detector": SEERS.index(found.detector),
         "positions": found.positions,
         "channel": found.channel,
         "origin": (origin[0], origin[found.channel]),
@@ -308,7 +313,7 @@ def _adopt(case: Case) -> Alarm:
 def standing(state: State, row: int) -> tuple[Level, float, float]:
     """Return how an open trouble stands: the level since it began, what traffic explains of it, the rest."""
     trouble = state["trouble"]
-    detector = DETECTORS[int(trouble["detector"][row])]
+    detector = SEERS[int(trouble["detector"][row])]
     explained, unexplained = float(state["traffic"]["explained"][row]), float(trouble["shift"][row, 0])
     if (
         detector not in (level.NAME, trend.NAME)
@@ -323,7 +328,7 @@ def said(case: Case, action: Action) -> Alarm:
     """Return the alarm that says how the open trouble stands."""
     trouble, row = case.state["trouble"], case.row
     kind = TROUBLES[int(trouble["kind"][row]) - 1]
-    detector = DETECTORS[int(trouble["detector"][row])]
+    detector = SEERS[int(trouble["detector"][row])]
     after, explained, unexplained = standing(case.state, row)
     mask, drafted = int(trouble["positions"][row]), int(min(case.trials.drafted[row], base.POSITIONS))
     return base.Alarm(
