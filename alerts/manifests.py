@@ -84,8 +84,8 @@ def _alert_rule(alert: Alert, site: Mapping[str, str], severity: Severity, expr:
         **keep,
         "labels": {"severity": severity, "scope": alert.scope, "trouble": alert.trouble},
         "annotations": {
-            "summary": alert.summary,
-            "description": sources.fill(alert.description, phrases.PLACES, alert.name),
+            "summary": sources.fill(alert.summary, phrases.places(alert.scope), alert.name),
+            "description": sources.fill(alert.description, phrases.places(alert.scope), alert.name),
             **phrases.links(alert, site),
         },
     }

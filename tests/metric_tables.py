@@ -6,6 +6,7 @@ import numpy as np
 
 from monitor import metrics
 from monitor.core.vocabulary import DIRECTION_OF, TROUBLES
+from monitor.metrics import changes
 
 STATE_NAMES = (
     "warming",
@@ -50,10 +51,26 @@ def stream_table(
         score_down=rng.uniform(0, 0.5, streams),
         score_up=rng.uniform(0, 0.5, streams),
         last_change_at=np.full(streams, 1.7e9),
-        benefit_lost_ratio=rng.uniform(0, 0.02, streams),
-        active={("collapse", "critical"): np.zeros(streams)},
         changes={key: np.zeros(streams) for key in KINDS},
         violations={"accepted_sum": np.zeros(streams)},
+    )
+
+
+def open_change(labels: str, scope: str = "replica") -> changes.Change:
+    """Return an open collapse of what the labels name, of which everything is known."""
+    return changes.Change(
+        labels=labels,
+        event="c0ffee",
+        kind="collapse",
+        severity="critical",
+        scope=scope,
+        report="https://specmon.example/report/events/c0ffee",
+        before=3.31,
+        after=1.24,
+        since=1.7e9,
+        benefit_lost_ratio=0.9,
+        slowdown=2.6,
+        causes={"draft": 1.0},
     )
 
 

@@ -14,13 +14,15 @@ from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics_parser
 
 from monitor import metrics
-from monitor.metrics import selfmetrics, textformat
-from tests.metric_tables import loss_table, stream_table
+from monitor.metrics import changes, selfmetrics, textformat
+from tests.metric_tables import loss_table, open_change, stream_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from prometheus_client.metrics_core import Metric
+
+    from monitor.metrics.textformat import Family
 
 STREAM = {
     "target": "vllm-0000.serving:8000",
@@ -57,7 +59,12 @@ CONTRACT = {
     "specmon_speculation_speedup_ratio": {"window"},
     "specmon_drift_score": {"direction"},
     "specmon_state": {"state"},
-    "specmon_change_active": {"kind", "severity"},
+    "specmon_change_active": {"kind", "severity", "scope"},
+    "specmon_change_info": {"event", "report"},
+    "specmon_change_mean_acceptance_length_before": set(),
+    "specmon_change_mean_acceptance_length_after": set(),
+    "specmon_change_start_timestamp_seconds": set(),
+    "specmon_change_slowdown_ratio": set(),
     "specmon_change_cause_ratio": {"cause"},
     "specmon_changes_total": {"kind", "direction"},
     "specmon_last_change_timestamp_seconds": set(),
@@ -72,6 +79,17 @@ CONTRACT = {
     "specmon_change_cost": set(),
     "specmon_tpot_change_log_share": {"share"},
 }
+FLEET: dict[str, set[str]] = {
+    "specmon_fleet_change_active": {"kind", "severity", "scope"},
+    "specmon_fleet_change_info": {"event", "report"},
+    "specmon_fleet_change_affected_replicas": set(),
+    "specmon_fleet_change_mean_acceptance_length_before": set(),
+    "specmon_fleet_change_mean_acceptance_length_after": set(),
+    "specmon_fleet_change_start_timestamp_seconds": set(),
+    "specmon_fleet_change_benefit_lost_ratio": set(),
+    "specmon_fleet_change_slowdown_ratio": set(),
+    "specmon_fleet_change_cause_ratio": {"cause"},
+}
 TARGETS = [
     metrics.TargetRow("a:8000", up=True, duration=0.012, last_success_at=1.7e9, scrapes=12, failures={}),
     metrics.TargetRow(
@@ -80,19 +98,19 @@ TARGETS = [
 ]
 
 
-def one_stream() -> metrics.StreamTable:
-    """Return a table of one stream with an open collapse."""
-    return dataclasses.replace(
-        stream_table(1),
-        active={("collapse", "critical"): np.ones(1)},
-        causes={"draft": np.ones(1)},
-        losses=loss_table(),
-    )
+def one_stream() -> list[Family]:
+    """Return the families of one stream with an open collapse, and of its model with another."""
+    table = dataclasses.replace(stream_table(1), losses=loss_table())
+    model = textformat.labels({"model_name": STREAM["model_name"]})
+    return [
+        *metrics.stream_families(table),
+        *changes.families([open_change(table.labels[0])], [open_change(model, "fleet")]),
+    ]
 
 
 def test_costs_are_in_base_units() -> None:
     """Twelve GPU-hours a day are half a GPU; an hour so far is 3,600 GPU-seconds; no open change, no sample."""
-    page = textformat.render(metrics.stream_families(one_stream())).decode()
+    page = textformat.render(one_stream()).decode()
     values = {
         sample.name: sample.value
         for family in parser.text_string_to_metric_families(page)
@@ -110,17 +128,30 @@ def whole_page(*, openmetrics: bool) -> bytes:
     families = [
         selfmetrics.build_family("0.1.0", "abc"),
         *selfmetrics.reload_families(successful=True, succeeded_at=1.7e9),
-        *metrics.stream_families(one_stream()),
+        *one_stream(),
         *metrics.target_families(TARGETS),
     ]
     process = selfmetrics.process_text(own, openmetrics=openmetrics)
     return textformat.render(families, openmetrics=openmetrics, appended=process)
 
 
+@pytest.mark.parametrize("name", FLEET)
+def test_a_models_change_has_series_of_its_own(name: str) -> None:
+    """What is told of a whole model names the model, and none of its replicas."""
+    page = textformat.render(one_stream()).decode()
+    samples = [
+        sample
+        for family in parser.text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.name == name
+    ]
+    assert [set(sample.labels) for sample in samples] == [{"model_name"} | FLEET[name]]
+
+
 @pytest.mark.parametrize("name", CONTRACT)
 def test_contract(name: str) -> None:
     """Each metric of the contract is there with exactly its labels."""
-    page = textformat.render(metrics.stream_families(one_stream())).decode()
+    page = textformat.render(one_stream()).decode()
     samples = [
         sample
         for family in parser.text_string_to_metric_families(page)
@@ -147,7 +178,7 @@ def test_values_stand_at_their_window_and_position() -> None:
 
 def test_every_state_is_told() -> None:
     """All ten states are on the page, 1 for the current one: absence is never the signal."""
-    page = textformat.render(metrics.stream_families(one_stream())).decode()
+    page = textformat.render(one_stream()).decode()
     states = {
         sample.labels["state"]: sample.value
         for family in parser.text_string_to_metric_families(page)
@@ -160,8 +191,9 @@ def test_every_state_is_told() -> None:
 
 def test_closed_change_vanishes() -> None:
     """A change that is not open has no sample, and its counter stays with its zero."""
-    page = textformat.render(metrics.stream_families(stream_table(1))).decode()
+    page = textformat.render([*metrics.stream_families(stream_table(1)), *changes.families([], [])]).decode()
     assert "specmon_change_active" not in page
+    assert "specmon_fleet" not in page
     assert 'kind="collapse",direction="down"} 0\n' in page
 
 

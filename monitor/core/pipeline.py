@@ -29,6 +29,7 @@ from monitor.core.streams import (
     heirs,
     losses,
     presence,
+    present,
     quality,
     regimes,
     stream_events,
@@ -228,8 +229,8 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
     findings, shared = fleet_events.judge(plan.detection, state, counts, watch, findings)
     _note_findings(state, counts, findings)
     raised = [stream_events.raised(state, counts, alarm, plan.windows) for alarm in findings.alarms]
-    raised += [*shared, *stream_events.revisited(state, counts, plan.windows)]
-    return Observation(counts, findings), [*switched, *raised]
+    looked = present.looked_at(state, counts, watch["trouble"]["kind"] > 0, plan.windows)
+    return Observation(counts, findings), [*switched, *raised, *shared, *looked]
 
 
 def _add_up(plan: Plan, state: State, counts: deltas.Counts) -> None:

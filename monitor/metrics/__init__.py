@@ -73,8 +73,7 @@ class StreamTable:
     `labels` and `info` are label blocks (`stream_labels`, `info_labels`), made once per stream and kept.
     `drafts`, `draft_tokens`, `accepted_tokens` and `position_accepted_tokens` [N, P] are totals that never
     fall. `state` holds indices into `state_names`. `window` names the entry of `windows` whose interval is
-    shown. `active` holds 1 where a change of (kind, severity) is open, `causes` the weights of its likely
-    causes. `changes` counts by (kind, direction) and `violations` by check: name every key that can occur,
+    shown. `changes` counts by (kind, direction) and `violations` by check: name every key that can occur,
     zeros included, or the first occurrence is invisible to `increase()`.
     """
 
@@ -92,9 +91,6 @@ class StreamTable:
     score_down: Floats
     score_up: Floats
     last_change_at: Floats
-    benefit_lost_ratio: Floats
-    active: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
-    causes: Mapping[str, Floats] = field(default_factory=dict)
     changes: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
     violations: Mapping[str, Floats] = field(default_factory=dict)
     losses: LossTable | None = None
@@ -315,29 +311,10 @@ def _judgements(table: StreamTable) -> Iterator[Family]:
             for code, name in enumerate(table.state_names)
         ],
     )
-    yield Family(
-        "specmon_benefit_lost_ratio",
-        "gauge",
-        "(Baseline MAL - MAL) / (baseline MAL - 1): the share of the tokens won by speculation that is gone.",
-        _columns(labels, table.benefit_lost_ratio),
-    )
 
 
 def _changes(table: StreamTable) -> Iterator[Family]:
     labels = table.labels
-    active = [
-        # 0 is left out: a change that is over vanishes, and whoever wants the absence asks for the state.
-        Column(
-            labels, np.where(values > 0, 1.0, np.nan), textformat.labels({"kind": kind, "severity": severity})
-        )
-        for (kind, severity), values in table.active.items()
-    ]
-    yield Family("specmon_change_active", "gauge", "1 while a change of this kind is open.", active)
-    causes = [
-        Column(labels, values, textformat.labels({"cause": cause})) for cause, values in table.causes.items()
-    ]
-    help_text = "Weight of a likely cause of the change that is open; those of one change sum to 1."
-    yield Family("specmon_change_cause_ratio", "gauge", help_text, causes)
     changes = [
         Column(labels, values, textformat.labels({"kind": kind, "direction": direction}))
         for (kind, direction), values in table.changes.items()

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 _END = b"# EOF\n"
 
 
+def web_family(external_url: str) -> Family:
+    """Return how people reach this monitor; nothing where nobody said so."""
+    columns = [Column((textformat.labels({"external_url": external_url}),), (1.0,))] if external_url else []
+    return Family("specmon_web", "info", "How people reach the pages of this specmon; always 1.", columns)
+
+
 def registry() -> CollectorRegistry:
     """Return a registry with the process, platform and garbage collector families and nothing else."""
     own = CollectorRegistry(auto_describe=True)

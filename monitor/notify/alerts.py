@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from monitor.web.fields import Record
 
 LIFETIMES = 4  # an alert ends by itself when it was not posted again for so many resend intervals
+NOTEWORTHY = 1.05  # times as long: less is not worth a headline
 LATE_SECONDS = 300.0  # how long an event that ended before anybody was told of it is shown as firing
 
 
@@ -34,47 +35,43 @@ class Naming:
 
 
 NAMES: Mapping[str, Naming] = {
-    "collapse": Naming("SpecmonAcceptanceCollapsed", "acceptance", "Speculation of {model} stopped paying."),
-    "drop": Naming("SpecmonAcceptanceDropped", "acceptance", "Acceptance of {model} fell and stayed down."),
+    "collapse": Naming("SpecmonAcceptanceCollapsed", "acceptance", "Speculation stopped paying: {where}"),
+    "drop": Naming("SpecmonAcceptanceDropped", "acceptance", "Acceptance fell and stayed down: {where}"),
     "tail_drop": Naming(
-        "SpecmonTailDropped", "acceptance", "Later draft positions of {model} are accepted less than before."
+        "SpecmonTailDropped",
+        "acceptance",
+        "Later draft positions are accepted less than before: {where}",
     ),
-    "decay": Naming("SpecmonAcceptanceDecaying", "acceptance", "Acceptance of {model} sinks slowly."),
+    "decay": Naming("SpecmonAcceptanceDecaying", "acceptance", "Acceptance sinks slowly: {where}"),
     "dead_draft": Naming(
-        "SpecmonDeadDraft", "acceptance", "The draft of {model} is practically never accepted."
+        "SpecmonDeadDraft", "acceptance", "The draft is practically never accepted: {where}"
     ),
     "speculation_silent": Naming(
-        "SpecmonSpeculationSilent", "silent", "{model} is configured to speculate and makes no drafts."
+        "SpecmonSpeculationSilent", "silent", "Configured to speculate, and no drafts are made: {where}"
     ),
-    "speculation_off": Naming("SpecmonSpeculationOff", "off", "{model} no longer speculates."),
-    "data_quality": Naming(
-        "SpecmonDataQuality", "page", "Counters of {model} contradict each other.", "target"
-    ),
+    "speculation_off": Naming("SpecmonSpeculationOff", "off", "{where} no longer speculates"),
+    "data_quality": Naming("SpecmonDataQuality", "page", "Counters contradict each other: {where}", "target"),
     "improvement": Naming(
-        "SpecmonAcceptanceImproved", "improvement", "Acceptance of {model} rose and stayed up.", runbook=False
+        "SpecmonAcceptanceImproved", "improvement", "Acceptance rose and stayed up: {where}", runbook=False
     ),
     "regime_change": Naming(
-        "SpecmonRegimeChanged", "regime", "{model} runs in a new configuration.", runbook=False
+        "SpecmonRegimeChanged", "regime", "{where} runs in a new configuration", runbook=False
     ),
 }
 FLEET_NAMES: Mapping[str, Naming] = {
     **NAMES,
     **dict.fromkeys(
         ("collapse", "dead_draft"),
-        Naming(
-            "SpecmonFleetAcceptanceCollapsed",
-            "acceptance",
-            "Speculation of {model} stopped paying on many replicas.",
-        ),
+        Naming("SpecmonFleetAcceptanceCollapsed", "acceptance", "Speculation of {where} stopped paying"),
     ),
     **dict.fromkeys(
         ("drop", "tail_drop", "decay"),
-        Naming("SpecmonFleetAcceptanceDropped", "acceptance", "Acceptance of {model} fell on many replicas."),
+        Naming("SpecmonFleetAcceptanceDropped", "acceptance", "Acceptance of {where} fell"),
     ),
     "speculation_silent": Naming(
         "SpecmonFleetSpeculationSilent",
         "silent",
-        "Many replicas of {model} are configured to speculate and make no drafts.",
+        "{where} are configured to speculate and make no drafts",
     ),
 }
 
@@ -129,8 +126,7 @@ def body(event: Record, labels: Mapping[str, str], site: LinkBases) -> dict[str,
 def texts(event: Record, site: LinkBases) -> dict[str, str]:
     """Return summary, description and links of an event; a link is empty where nobody said where it leads."""
     naming = _naming(event)
-    model = fields.text(event, "model_name") or "the model"
-    summary = naming.summary.format(model=model)
+    summary = f"{naming.summary.format(where=_where(event))}{_size(event)}."
     return {
         "summary": summary[0].upper() + summary[1:],
         "description": description(event),
@@ -176,6 +172,20 @@ def _moved(event: Record) -> str:
     if not before:
         return f"mean acceptance length {after}, "
     return f"mean acceptance length {before} before, {after or wording.UNKNOWN} after, "
+
+
+def _size(event: Record) -> str:
+    """Return from what to what, and what it costs, as short as a headline: empty where nothing is known."""
+    before, after = (fields.number(fields.record(event, side), "mal") for side in ("before", "after"))
+    slower = standings.slowdown(event)
+    size = "" if after is None else f": MAL {wording.length(after)}"
+    if before is not None and after is not None:
+        size = f": MAL {wording.length(before)} → {wording.length(after)}"
+    return size + (
+        f", a token takes {wording.times(slower)} as long"
+        if slower is not None and slower > NOTEWORTHY
+        else ""
+    )
 
 
 def _level(level: Record) -> str:

@@ -58,6 +58,7 @@ class Service:
 
     `clock` gives unix seconds. `interval` is the scrape interval and `bucket` the length of a history
     bucket, both in seconds. `discovery` runs with the service; whoever made it calls `replace` on its news.
+    `external_url` is how people reach the pages, "" where nobody said so.
     `queried` reads targets from a query API; a target that is scraped too is not taken from there.
     """
 
@@ -75,6 +76,7 @@ class Service:
         notifier: Notifier | None = None,
         queried: GridReader | None = None,
         shard: shards.Shard | None = None,
+        external_url: str = "",
     ) -> None:
         self._plan, self._store = plan, kept
         self._clock, self._bucket = clock, bucket
@@ -94,7 +96,7 @@ class Service:
         self._scraper = http.Scraper(targets, self._deliver, clock)
         self._engines: dict[str, str] = {}
         self._failing: dict[str, str] = {}
-        self._facts = self._first_facts(config, simulated=simulated)
+        self._facts = self._first_facts(config, simulated=simulated, external_url=external_url)
         self._saver = saving.Saver(self._facts, self._notifier, self._labels)
 
     def snapshot(self) -> snapshot.Snapshot:
@@ -161,7 +163,7 @@ class Service:
         """Remember how the last reload of the configuration went."""
         self._reload = (successful, self._clock() if successful else self._reload[1])
 
-    def _first_facts(self, config: Callable[[], str], *, simulated: bool) -> SnapshotParts:
+    def _first_facts(self, config: Callable[[], str], *, simulated: bool, external_url: str) -> SnapshotParts:
         return snapshot.SnapshotParts(
             plan=self._plan,
             state=self._state,
@@ -174,6 +176,7 @@ class Service:
             state_since=self._since,
             started_at=self._clock(),
             simulated=simulated,
+            external_url=external_url.rstrip("/"),
         )
 
     async def _named(self, name: str, loop: Awaitable[None]) -> None:
@@ -354,6 +357,7 @@ class Service:
             yield from self._queried.families()
         yield from self._shard.families()
         yield from self._pulse.families()
+        yield selfmetrics.web_family(self._facts.external_url)
         yield from selfmetrics.reload_families(successful=successful, succeeded_at=at)
 
 

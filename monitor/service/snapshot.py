@@ -7,7 +7,6 @@ while `SnapshotParts.lock` is held; a step goes before all who wait for it.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
@@ -20,7 +19,8 @@ from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
 from monitor.core.streams import advising, history, summaries, worth
 from monitor.core.vocabulary import DIRECTION_OF, EVENT_KINDS, STATES
-from monitor.service import spending, stream_views
+from monitor.metrics import changes as open_changes
+from monitor.service import open_events, spending, stream_views
 from monitor.settings import quantities
 from monitor.sources import targets
 from monitor.web import view
@@ -57,6 +57,7 @@ class SnapshotParts:
     revision: str = ""
     simulated: bool = False
     shown: stream_views.Shown = field(default_factory=stream_views.Shown)
+    external_url: str = ""
 
 
 class Snapshot:
@@ -140,7 +141,10 @@ class Snapshot:
             rows = sorted(row for name in names for row in facts.state.targets[name].rows)
             table = _stream_table(facts, self.now, np.array(rows, np.intp))
             looked = [_target_row(facts, name) for name in names]
+            of_streams = open_events.of_streams(facts.state, rows, facts.external_url)
+            of_models = open_events.of_models(facts.state, facts.external_url) if target is None else []
         yield from metrics.stream_families(table)
+        yield from open_changes.families(of_streams, of_models)
         yield from metrics.target_families(looked)
         if target is None:
             yield from facts.self_families()
@@ -223,11 +227,6 @@ def _stream_table(facts: SnapshotParts, now: float, rows: npt.NDArray[np.intp]) 
         score_down=status["score_down"],
         score_up=status["score_up"],
         last_change_at=np.array([identity.last_change_at for identity in identities], float),
-        benefit_lost_ratio=np.array(
-            [i.event.cost.benefit_lost_ratio if i.event else math.nan for i in identities], float
-        ),
-        active=_active(identities),
-        causes=_causes(identities),
         changes=_changes(identities),
         violations=_violations(state, rows),
         losses=spending.Spending(facts.plan, state).table(rows),
@@ -271,25 +270,6 @@ def _info(identity: streams.Identity, block: str) -> str:
         num_speculative_tokens=identity.num_speculative_tokens,
         regime=str(identity.regimes),
     )
-
-
-def _active(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
-    """Return 1 per stream and (kind, severity) of its open event, NaN elsewhere."""
-    active: dict[tuple[str, str], npt.NDArray[np.float64]] = {}
-    for index, identity in enumerate(identities):
-        for event in streams.open_events(identity):
-            key = (event.kind, event.severity)
-            active.setdefault(key, np.full(len(identities), np.nan))[index] = 1.0
-    return active
-
-
-def _causes(identities: Sequence[streams.Identity]) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the weight of each cause of a stream's open event, NaN elsewhere."""
-    causes: dict[str, npt.NDArray[np.float64]] = {}
-    for index, identity in enumerate(identities):
-        for each in (each for event in streams.open_events(identity) for each in event.causes):
-            causes.setdefault(each.cause, np.full(len(identities), np.nan))[index] = each.weight
-    return causes
 
 
 def _changes(identities: Sequence[streams.Identity]) -> dict[tuple[str, str], npt.NDArray[np.float64]]:

@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from monitor.core import events, streams
-from monitor.core.streams import summaries
+from monitor.core import events
+from monitor.core.streams import fleet_events, summaries
 from monitor.service import spending
 from monitor.web.view import StreamView
 
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from monitor.core import streams
+    from monitor.core.events import Event
     from monitor.core.pipeline import Plan
     from monitor.service.locking import StateLock
 
 ENOUGH_DRAFTS = 200
+CHANGED = frozenset({"drifting", "collapsed", "improved"})
+"""States that began with the change behind them."""
 SHARE = 0.05
 """Largest share of a core that making the same list again and again may take."""
 WORTH_KEEPING_SECONDS = 0.05
@@ -77,14 +81,16 @@ def _all(source: StateNow, at: float) -> list[StreamView]:
         )
         labels = {name: dict(declared.labels) for name, declared in plan.declared.items()}
         since = [*columns[0], *[None] * (len(records) - len(columns[0]))]
+        told = [next(iter(fleet_events.of_stream(state, row)), None) for row in range(len(records))]
         open_costs = spending.Spending(plan, state)
         costs = [open_costs.of_row(row) for row in range(len(records))]
-        rows = zip(state.identities, records, since, *columns[1:], costs, strict=True)
+        rows = zip(state.identities, told, records, since, *columns[1:], costs, strict=True)
         return [_stream(*row, labels=labels) for row in rows]
 
 
 def _stream(  # noqa: PLR0913, PLR0917 - a row of the table
     identity: streams.Identity,
+    event: Event | None,
     record: summaries.Estimated,
     since: float | None,
     baseline_mal: float | None,
@@ -96,7 +102,8 @@ def _stream(  # noqa: PLR0913, PLR0917 - a row of the table
     *,
     labels: Mapping[str, Mapping[str, str]],
 ) -> StreamView:
-    held = next(iter(streams.open_events(identity)), None)
+    if event is not None and record.state in CHANGED:
+        since = events.number(event.change_point_at)
     return StreamView(
         id=identity.id,
         target=identity.key.target,
@@ -117,8 +124,8 @@ def _stream(  # noqa: PLR0913, PLR0917 - a row of the table
         score_down=score_down,
         score_up=score_up,
         last_good_at=last_at,
-        open_event=events.as_json(held) if held else None,
-        benefit_lost_ratio=events.number(identity.event.cost.benefit_lost_ratio) if identity.event else None,
+        open_event=events.as_json(event) if event else None,
+        benefit_lost_ratio=events.number(event.cost.benefit_lost_ratio) if event else None,
         labels=labels.get(identity.key.target, _NO_LABELS),
         cost=cost,
     )

@@ -35,12 +35,16 @@ class PooledLevel:
 def of_stream(stream: StreamView, now: float) -> Record:
     """Return where acceptance is now (`mal`, `mal_low`, `mal_high`).
 
-    While the window still reaches back before the change of an open event, its mean is of two levels; the
-    event's own level after the change is meant then.
+    While a change of the stream is open it is where its event says: notifications and metrics say the same.
+    That of a whole model is meant only while the window still reaches back before it, as the mean is of two
+    levels then.
     """
     event = stream.open_event
     if not event:
         return stream.estimate
+    if fields.text(event, "scope") != "fleet":
+        told = fields.record(event, "after")
+        return stream.estimate if fields.number(told, "mal") is None else told
     changed = fields.number(event, "change_point_at")
     window = fields.number(stream.estimate, "window_seconds")
     after = fields.record(event, "after")

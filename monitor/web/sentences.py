@@ -146,7 +146,8 @@ def _worst(view: StreamView, now: float) -> str:
 
 
 def _moved(view: StreamView, now: float) -> str:
-    before, after = view.baseline_mal, fields.number(levels.of_stream(view, now), "mal")
+    told = fields.number(fields.record(view.open_event or {}, "before"), "mal")
+    before, after = told or view.baseline_mal, fields.number(levels.of_stream(view, now), "mal")
     if after is None:
         return ""
     if before is None:

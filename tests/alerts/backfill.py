@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor import metrics, store
-from monitor.metrics import selfmetrics, textformat
+from monitor.metrics import changes, selfmetrics, textformat
 from tests.alerts import names
-from tests.metric_tables import STATE_NAMES, stream_table
+from tests.metric_tables import STATE_NAMES, open_change, stream_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +64,7 @@ def _page(step: int, at: int) -> str:
         selfmetrics.build_family("0.1.0", "abc"),
         *selfmetrics.reload_families(successful=True, succeeded_at=at),
         *metrics.stream_families(table),
+        *changes.families([open_change(table.labels[0])] if step >= STEPS // 2 else [], []),
         *metrics.target_families(looked),
         *(textformat.single(each.name, each.kind, each.help, at) for each in store.Store("").families()),
         *names.notifier().families(),
@@ -98,7 +99,6 @@ def _table(step: int, at: int) -> StreamTable:
     labels = [metrics.stream_labels(target, model, "0") for target, model in STREAMS]
     fallen = step >= STEPS // 2
     grown = np.array([step, step, 0.0])
-    collapsed = np.array([1.0 if fallen else 0.0, 0, 0])
     states = ("collapsed" if fallen else "ok", "ok", "idle")
     return dataclasses.replace(
         table,
@@ -124,8 +124,6 @@ def _table(step: int, at: int) -> StreamTable:
         last_change_at=np.array(
             [at - 60.0 * (step - STEPS // 2) if fallen else math.nan, math.nan, math.nan]
         ),
-        benefit_lost_ratio=np.where(collapsed > 0, 0.9, math.nan),
-        active={("collapse", "critical"): collapsed},
         violations={"positions_sum": grown},
     )
 

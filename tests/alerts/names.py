@@ -6,15 +6,13 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from alerts import generate, sources
 from monitor import metrics, notify, store
-from monitor.metrics import selfmetrics, textformat
+from monitor.metrics import changes, selfmetrics, textformat
 from monitor.sources import prometheus, queries
 from monitor.sources.discovery import shards
 from tests.alerts import tools
-from tests.metric_tables import loss_table, stream_table
+from tests.metric_tables import loss_table, open_change, stream_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,19 +32,17 @@ _FUNCTION = re.compile(r"\b[a-z_]+\s*(?=\()")
 
 def exported() -> set[str]:
     """Return the names of every sample that specmon's own page can have."""
-    table = dataclasses.replace(
-        stream_table(1),
-        active={("collapse", "critical"): np.ones(1)},
-        causes={"draft": np.ones(1)},
-        losses=loss_table(),
-    )
+    table = dataclasses.replace(stream_table(1), losses=loss_table())
+    model = textformat.labels({"model_name": "m"})
     looked = metrics.TargetRow(
         "a", up=True, duration=0.1, last_success_at=1.0, scrapes=2, failures={"dns": 1}
     )
     families = [
         selfmetrics.build_family("0", "0"),
         *selfmetrics.reload_families(successful=True, succeeded_at=1.0),
+        selfmetrics.web_family("https://specmon.example"),
         *metrics.stream_families(table),
+        *changes.families([open_change(table.labels[0])], [open_change(model, "fleet")]),
         *metrics.target_families([looked]),
         *notifier().families(),
         # Names do not depend on values, and an unknown value would hide its name.

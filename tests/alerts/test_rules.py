@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from alerts import generate, sources
-from tests.alerts import tools
+from tests.alerts import situations, tools
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,11 @@ def test_zeros_are_written_so_that_promtool_reads_them() -> None:
 
 @pytest.mark.parametrize("name", ALERTS)
 def test_every_alert_has_scenarios(name: str) -> None:
-    """An alert has scenarios in which it fires and scenarios in which it does not."""
+    """An alert has scenarios in which it fires and scenarios in which it does not, written or recorded."""
+    if not (tools.HERE / "promtool" / f"{name}.yaml").exists():
+        recorded = [open_ for each in situations.SITUATIONS.values() for open_ in each.open.values()]
+        assert any(name in open_ for open_ in recorded)
+        return
     found = yaml.safe_load((tools.HERE / "promtool" / f"{name}.yaml").read_text())
     expectations = [
         "exp_alerts" in check

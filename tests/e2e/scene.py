@@ -116,10 +116,10 @@ def _made(programs: Generation, folder: Path) -> Scene:
 
 def _write(scene: Scene, folder: Path) -> None:
     written: Mapping[str, object] = {
-        "ruled.yml": _routes(scene.ruled),
-        "direct.yml": _routes(scene.direct),
-        "rules.yml": _rules(scene),
-        "prometheus.yml": _prometheus(scene, folder),
+        "ruled.yml": routes(scene.ruled),
+        "direct.yml": routes(scene.direct),
+        "rules.yml": rules(scene.specmon.url),
+        "prometheus.yml": prometheus_settings(folder, scene.specmon.url, scene.ruled_alertmanager.url),
         "specmon.yml": _settings(scene, folder),
     }
     for name, content in written.items():
@@ -147,28 +147,30 @@ def _settings(scene: Scene, folder: Path) -> dict[str, object]:
     }
 
 
-def _prometheus(scene: Scene, folder: Path) -> dict[str, object]:
-    def at(part: Part) -> list[dict[str, list[str]]]:
-        return [{"targets": [f"127.0.0.1:{part.port}"]}]
+def prometheus_settings(folder: Path, specmon: str, alertmanager: str) -> dict[str, object]:
+    """Prometheus with the rules in `folder`, over a specmon and with an Alertmanager at these addresses."""
+
+    def at(url: str) -> list[dict[str, list[str]]]:
+        return [{"targets": [url.removeprefix("http://")]}]
 
     return {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(folder / "rules.yml")],
-        "alerting": {"alertmanagers": [{"static_configs": at(scene.ruled_alertmanager)}]},
-        "scrape_configs": [{"job_name": "specmon", "static_configs": at(scene.specmon)}],
+        "alerting": {"alertmanagers": [{"static_configs": at(alertmanager)}]},
+        "scrape_configs": [{"job_name": "specmon", "static_configs": at(specmon)}],
     }
 
 
-def _rules(scene: Scene) -> object:
-    """The generated rules, with the times of a test, and links that lead to the specmon of this scene."""
-    found = yaml.safe_load(RULES.read_text().replace(f"{SITE}/report", f"{scene.specmon.url}/report"))
+def rules(specmon: str) -> object:
+    """The generated rules, with the times of a test, and links that lead to the specmon at this address."""
+    found = yaml.safe_load(RULES.read_text().replace(f"{SITE}/report", f"{specmon}/report"))
     for group in found["groups"]:
         for rule in group["rules"]:
             rule.update({name: value for name, value in SHORT.items() if name in rule})
     return found
 
 
-def _routes(people: receivers.Server) -> object:
+def routes(people: receivers.Server) -> object:
     """The example configuration of Alertmanager with the times of a test and the receivers of this scene."""
     found = yaml.safe_load(ROUTES.read_text())
     for route in _every_route(found["route"]):

@@ -38,7 +38,10 @@ GOLDEN = {
         "replica": "0",
     },
     "annotations": {
-        "summary": "Speculation of meta/llama-70b stopped paying.",
+        "summary": (
+            "Speculation stopped paying: meta/llama-70b on vllm-3:8000 (replica 0): MAL 3.16 → 1.07, "
+            "a token takes 2.3× as long."
+        ),
         "description": (
             "meta/llama-70b on vllm-3:8000 (replica 0): mean acceptance length 3.16 (3.10 to 3.22) before, "
             "1.07 (1.05 to 1.09) after, since 2023-11-14 22:13:20 UTC; 97 % of speculation's benefit is lost, "
@@ -113,7 +116,7 @@ def test_unknown_values_are_left_out() -> None:
     key = scrapes.StreamKey("a:1", "", "0")
     note = events.noted("s", key, "speculation_off", RAISED, Attribution((), ()))
     made = alerts.texts(events.as_json(note), LinkBases())
-    assert made["summary"] == "The model no longer speculates."
+    assert made["summary"] == "The model on a:1 (replica 0) no longer speculates."
     assert made["description"] == "the model on a:1 (replica 0): at 2023-11-14 22:13:50 UTC."
     half = alerts.description(event(after=UNKNOWN))
     assert "3.16 (3.10 to 3.22) before, – after, since" in half

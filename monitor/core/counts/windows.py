@@ -177,6 +177,11 @@ def within(
     return _sums(state, np.where(chosen[:, :, None], state["slots"][:, window], 0.0).sum(1))
 
 
+def since(row: npt.NDArray[np.void], window: int, at: float, lengths: tuple[float, ...]) -> Sums:
+    """Return the sums over a window of one stream, without what lies before `at` (unix seconds)."""
+    return _part(row, window, at // (lengths[window] / SLOTS), later=True)
+
+
 def _part(row: npt.NDArray[np.void], window: int, slot_of_change: float, *, later: bool) -> Sums:
     newest = row["slot"][0, window]
     slot = newest - (newest - np.arange(SLOTS)) % SLOTS

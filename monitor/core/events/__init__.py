@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 COSTLY: frozenset[EventKind] = frozenset(TROUBLES)
 """Kinds of events that have a cost: those that say how well speculation does, and how fast."""
 CONFIDENCE_QUANTILE = 1.96  # 95 %, two sides
+WORTH_SAYING = 0.02  # of the benefit before the change
 UNKNOWN_LEVEL = Level(math.nan, math.nan, math.nan, (), 0.0)
 
 
@@ -48,8 +49,32 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """What was known of a change when it was first told; it stays as it was."""
+
+    after: Level
+    cost: Cost
+    causes: tuple[Cause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was usual before a change, which the sums forget after an hour: NaN where unknown."""
+
+    tokens_per_step: float = math.nan
+    tpot_seconds: float = math.nan
+
+
+NO_PAST = Past()
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
-    """One change of one stream, or of a fleet, from the alarm that opened it to the proof that it is over."""
+    """One change of one stream, or of a fleet, from the alarm that opened it to the proof that it is over.
+
+    `after`, `cost` and `causes` are those of the present while the event is open, measured at `present_at`
+    (unix seconds of the data); once it is closed, the last of them. `at_opening` is what was told first.
+    """
 
     id: str
     stream: str | None
@@ -73,9 +98,19 @@ class Event:
     model_name: str = ""
     streams: tuple[str, ...] = ()
     updates: int = 0
+    present_at: float = math.nan
+    at_opening: Opening | None = None
+    past: Past = NO_PAST
 
 
-def opened(stream: str, key: StreamKey, alarm: Alarm, cost: Cost, attribution: Attribution) -> Event:
+def opened(
+    stream: str,
+    key: StreamKey,
+    alarm: Alarm,
+    cost: Cost,
+    attribution: Attribution,
+    past: Past = NO_PAST,
+) -> Event:
     """Return the event of an alarm that opens; one that is only a note is closed as it opens."""
     return Event(
         id=identity(stream, alarm.change_point_at, alarm.raised_at, alarm.kind),
@@ -97,6 +132,9 @@ def opened(stream: str, key: StreamKey, alarm: Alarm, cost: Cost, attribution: A
         facts=attribution.facts,
         detector=alarm.detector,
         model_name=key.model_name,
+        present_at=alarm.raised_at,
+        at_opening=Opening(alarm.after, cost, attribution.causes),
+        past=past,
     )
 
 
@@ -126,6 +164,8 @@ def of_fleet(
         scope="fleet",
         model_name=model_name,
         streams=streams,
+        present_at=alarm.raised_at,
+        at_opening=Opening(alarm.after, cost, attribution.causes),
     )
 
 
@@ -188,7 +228,27 @@ def updated(event: Event, alarm: Alarm, cost: Cost, attribution: Attribution) ->
         causes=attribution.causes,
         facts=attribution.facts,
         detector=alarm.detector,
+        present_at=alarm.raised_at,
     )
+
+
+def present(event: Event, at: float, after: Level, cost: Cost, causes: tuple[Cause, ...]) -> Event:
+    """Return an open event with what its change is like now, at `at` (unix seconds of the data)."""
+    return replace(event, present_at=at, after=after, cost=cost, causes=causes, updates=event.updates + 1)
+
+
+def moved(event: Event, after: Level) -> bool:
+    """Return whether acceptance is by now elsewhere than the event says, by more than chance."""
+    told = event.after
+    if not math.isfinite(after.mal):
+        return False
+    if not math.isfinite(told.mal):
+        return True
+    apart = abs(after.mal - told.mal)
+    chance = (after.mal_high - after.mal_low) / 2.0
+    benefit = event.before.mal - 1.0
+    worth = WORTH_SAYING * (benefit if benefit > 0.0 else 1.0)
+    return apart > (max(chance, worth) if math.isfinite(chance) else worth)
 
 
 def closed(event: Event, at: float, fact: str = "") -> Event:
@@ -258,10 +318,9 @@ def as_json(event: Event) -> dict[str, object]:
         "cost": cost_as_json(event.cost),
         "verdict": _verdict(event),
         "positions": list(event.positions),
-        "causes": [
-            {"cause": cause.cause, "weight": cause.weight, "evidence": cause.evidence}
-            for cause in event.causes
-        ],
+        "causes": _causes(event.causes),
+        "present_at": number(event.present_at),
+        "at_opening": _opening(event.at_opening),
         "facts": list(event.facts),
         "detector": event.detector,
     }
@@ -274,6 +333,20 @@ def cost_as_json(cost: Cost) -> dict[str, object]:
     }
     known = [(name, number(share)) for name, share in cost.tpot_log_shares if math.isfinite(share)]
     return record | {"tpot_log_shares": dict(known) if known else None}
+
+
+def _causes(causes: tuple[Cause, ...]) -> list[dict[str, object]]:
+    return [{"cause": each.cause, "weight": each.weight, "evidence": each.evidence} for each in causes]
+
+
+def _opening(opening: Opening | None) -> dict[str, object] | None:
+    if opening is None:
+        return None
+    return {
+        "after": _level(opening.after),
+        "cost": cost_as_json(opening.cost),
+        "causes": _causes(opening.causes),
+    }
 
 
 def _verdict(event: Event) -> dict[str, object] | None:

@@ -20,14 +20,14 @@ from monitor.core import tables
 from monitor.core.detectors import base, plunge, shape
 from monitor.core.detectors.measures import evidence, noise, reference, scores
 from monitor.core.fleet import decisions, groupwise, odd, shared, turns
-from monitor.core.fleet.decisions import FleetAlarm
+from monitor.core.fleet.decisions import FleetAlarm, Present
 
 if TYPE_CHECKING:
     from monitor.core.counts.deltas import Counts
     from monitor.core.detectors.base import Alarm, Findings, Floats, Indices, Ints, State
     from monitor.core.detectors.measures.evidence import Trials
 
-__all__ = ["LEAST_REPLICAS", "SKIPPED", "Fleet", "FleetAlarm", "Said", "allocate", "end", "step"]
+__all__ = ["LEAST_REPLICAS", "SKIPPED", "Fleet", "FleetAlarm", "Present", "Said", "allocate", "end", "step"]
 
 LEAST_REPLICAS = decisions.LEAST_REPLICAS
 PERIOD_SECONDS = turns.PERIOD_SECONDS
@@ -65,12 +65,14 @@ class Said:
     """What is said after the replicas were compared.
 
     `findings` are those of the batch, without the alarms that a group explains; `named` are alarms about
-    single replicas with their rows in the detectors' state, `common` those about whole groups.
+    single replicas with their rows in the detectors' state, `common` those about whole groups. `present` is
+    where groups with an open change stand now.
     """
 
     findings: Findings
     named: tuple[tuple[int, Alarm], ...]
     common: tuple[FleetAlarm, ...]
+    present: tuple[Present, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,8 @@ def step(
     kept: list[Alarm] = []
     named: list[tuple[int, Alarm]] = []
     common: list[FleetAlarm] = []
-    said = decisions.Words(plan, fleet.streams, fleet.groups, everyone, kept, named, common)
+    present: list[Present] = []
+    said = decisions.Words(plan, fleet.streams, fleet.groups, everyone, kept, named, common, present)
     left = np.flatnonzero(groups >= 0)
     while len(left):
         due = turns.due(fleet.groups, groups[left], news.at[left])
@@ -138,7 +141,7 @@ def step(
             turns.begin(fleet.streams, fleet.groups, numbers, when)
     alone = [alarm for alarm in findings.alarms if groups[alarm.index] < 0]
     alarms = sorted((*alone, *kept), key=lambda alarm: alarm.index)
-    return Said(replace(findings, alarms=tuple(alarms)), tuple(named), tuple(common))
+    return Said(replace(findings, alarms=tuple(alarms)), tuple(named), tuple(common), tuple(present))
 
 
 def end(fleet: Fleet, number: int) -> None:

@@ -51,6 +51,10 @@ NOTHING, LEVEL, HELD, TAILS = 0.0, 1.0, 2.0, 3.0
 """What was said of a group: nothing, that its level fell, what was held back of many, that late positions
 fell."""
 
+PRESENT_SECONDS = 300.0
+"""Over how long where a group stands now is averaged, in seconds (exponentially): minutes, so that a group
+with few requests does not jump, and a change that grows is told soon."""
+
 STREAM_FIELDS = [
     ("rate", "f8", base.POSITIONS),
     ("known", "f8", base.POSITIONS),
@@ -69,6 +73,7 @@ GROUP_FIELDS = [
     ("held", "f8"),
     ("said", "f8"),
     ("collapsed", "f8"),
+    ("present", "f8", 2),
 ]
 
 
@@ -97,6 +102,21 @@ class FleetAlarm:
 
 
 @dataclass(frozen=True, slots=True)
+class Present:
+    """Where the replicas of a group with an open change stand `at` the end of a turn.
+
+    Drafts and accepted tokens are those of the last minutes, the latest counting most; `latest_mal` is of
+    the turn alone.
+    """
+
+    group: int
+    at: float
+    drafts: float
+    accepted: float
+    latest_mal: float
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
     """All that is needed to say something, and what was said: of the batch, of named rows, of groups.
 
@@ -110,6 +130,7 @@ class Words:
     kept: list[Alarm]
     named: list[tuple[int, Alarm]]
     common: list[FleetAlarm]
+    present: list[Present]
 
     def judge(self, row: int, alarm: Alarm, shift: float) -> None:
         """Say what the detectors raised about a stream, unless its group explains it."""
@@ -152,6 +173,7 @@ class Words:
         if alarm.kind == "tail_drop" or held >= max(LEAST_HELD, MANY * len(members)):
             self.groups["collapsed"][number] = alarm.kind == "collapse"
             self.groups["said"][number] = TAILS if alarm.kind == "tail_drop" else HELD
+            self.groups["present"][number] = 0.0
             self.common.append(self._from_one(number, members, alarm))
 
     def of_replica(self, row: int, at: float) -> None:
@@ -230,6 +252,7 @@ class Words:
         action: Action | None = None
         if open_ and said in (NOTHING, HELD):
             self.groups["said"][number] = LEVEL
+            self.groups["present"][number] *= said != NOTHING
             action = "open" if said == NOTHING else "update"
         elif said == LEVEL and news == "grows":
             action = "update"
@@ -242,6 +265,17 @@ class Words:
             if action != "update" or (collapsed and not worst):
                 self.common.append(alarm)
             self.groups["collapsed"][number] = collapsed or (worst and action == "update")
+        if self.groups["said"][number] != NOTHING:
+            self._look(number, rows, at)
+
+    def _look(self, number: int, rows: Indices, at: float) -> None:
+        """Note where the replicas of a group stand in this turn, and stood in the last minutes."""
+        drafts, accepted = self.streams["sums"][rows][:, [base.DRAFTS, base.ACCEPTED]].sum(0).tolist()
+        kept = np.exp(-float(self.groups["seconds"][number]) / PRESENT_SECONDS)
+        self.groups["present"][number] = self.groups["present"][number] * kept + (drafts, accepted)
+        if drafts > 0.0:
+            of_late, kept_of_late = self.groups["present"][number].tolist()
+            self.present.append(Present(number, at, of_late, kept_of_late, 1.0 + accepted / drafts))
 
     def _over(self, number: int, news: shared.News) -> bool:
         """Return whether what was said of a group is not so any more."""

@@ -252,7 +252,8 @@ _OF_CONDITION = np.array([STATES.index(each.name.lower()) for each in detectors.
 def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.NDArray[np.int64]:
     """Return the index into `STATES` of each stream at `now` [N] (unix seconds).
 
-    After its first page nothing is known of a stream yet; silent takes as long to tell as it says.
+    After its first page nothing is known of a stream yet; silent takes as long to tell as it says. What is
+    told of a whole model is so of each stream that it is told of.
     """
     status = state.status
     interval = np.nan_to_num(state.ledger["interval"], nan=limits.scrape_interval)
@@ -262,6 +263,11 @@ def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.ND
     undrafted = now - status["drafts_at"]
     drafting = np.fmin(undrafted, watched) <= np.maximum(idle_after, limits.silent_seconds)
     codes: npt.NDArray[np.int64] = _OF_CONDITION[status["condition"]]
+    for number, event in state.groups.open.items():
+        members = np.flatnonzero(state.groups.of == number)
+        told = members[[state.identities[row].id in event.streams for row in members.tolist()]]
+        least = STATES.index("collapsed" if event.kind in ("collapse", "dead_draft") else "drifting")
+        codes[told] = np.where(codes[told] == STATES.index("collapsed"), codes[told], least)
     still = flowing & ~drafting & ~np.isnan(status["tokens_at"]) & ~status["undecided"]
     codes[still] = STATES.index("silent")
     codes[~flowing & ~(undrafted <= idle_after) & (watched > 0)] = STATES.index("idle")

@@ -16,7 +16,7 @@ from monitor.core import detectors, fleet, tables
 from monitor.core.counts import deltas, windows
 from monitor.core.detectors.base import Level
 from monitor.core.economics import fits
-from monitor.core.events import Cost, Event
+from monitor.core.events import Cost, Event, Opening, Past
 from monitor.core.events.attribution import Cause, Mark
 from monitor.core.pages.scrapes import StreamKey
 from monitor.core.streams import STATUS, TABLES, Identity, State, TargetState, reference_files
@@ -180,13 +180,31 @@ def event_from_json(saved: Mapping[str, object]) -> Event:
     """Return the event that `event_to_json` saved."""
     fields = dict(saved)
     fields["key"] = StreamKey(**fields["key"]) if fields["key"] else None  # type: ignore[arg-type]
-    for name in ("before", "after"):
-        level = dict(fields[name])  # type: ignore[call-overload]
-        fields[name] = Level(**level | {"conditional": tuple(level["conditional"])})
-    cost = dict(fields["cost"])  # type: ignore[call-overload]
-    shares = tuple((name, share) for name, share in cost.get("tpot_log_shares", ()))
-    fields["cost"] = Cost(**cost | {"tpot_log_shares": shares})
-    fields["causes"] = tuple(Cause(**cause) for cause in fields["causes"])  # type: ignore[attr-defined]
+    fields |= _told(fields) | {"before": _level(fields["before"])}
+    fields.setdefault("present_at", fields["raised_at"])
+    if fields.get("at_opening") is not None:
+        fields["at_opening"] = Opening(**_told(fields["at_opening"]))  # type: ignore[arg-type]
+    fields["past"] = Past(**fields.get("past") or {})  # type: ignore[arg-type]
     for name in ("positions", "facts", "streams"):
         fields[name] = tuple(fields[name])  # type: ignore[arg-type]
     return Event(**fields)  # type: ignore[arg-type]
+
+
+def _told(saved: Mapping[str, object]) -> dict[str, object]:
+    """Return what changes while an event is open."""
+    return {
+        "after": _level(saved["after"]),
+        "cost": _saved_cost(saved["cost"]),
+        "causes": tuple(Cause(**cause) for cause in saved["causes"]),  # type: ignore[attr-defined]
+    }
+
+
+def _saved_cost(saved: object) -> Cost:
+    cost = dict(saved)  # type: ignore[call-overload]
+    shares = tuple((name, share) for name, share in cost.get("tpot_log_shares", ()))
+    return Cost(**cost | {"tpot_log_shares": shares})
+
+
+def _level(saved: object) -> Level:
+    level = dict(saved)  # type: ignore[call-overload]
+    return Level(**level | {"conditional": tuple(level["conditional"])})

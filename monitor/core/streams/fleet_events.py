@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core import events, fleet
+from monitor.core import events, fleet, streams
+from monitor.core.detectors.base import Level
 from monitor.core.events import Cost, attribution
 from monitor.core.streams import stream_events
 
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
     from monitor.core.detectors import DetectionPlan as Watch
     from monitor.core.detectors import Findings
     from monitor.core.events import Event
-    from monitor.core.fleet import FleetAlarm
+    from monitor.core.fleet import FleetAlarm, Present
     from monitor.core.streams import State
 
 SHARED = "all replicas of the model moved together: what they share is the traffic, the draft and the release"
+LOOK_SECONDS = 60.0
+ENOUGH_DRAFTS = 500.0
 UNPROVEN = "closed without recovery"
 
 
@@ -46,7 +49,47 @@ def judge(
     found = [stream_events.of_row(state, row, alarm, state.window_seconds) for row, alarm in said.named]
     for alarm in said.common:
         found += _events(state, alarm)
+    for present in said.present:
+        found += _looked_at(state, present)
     return said.findings, found
+
+
+def of_stream(state: State, row: int) -> list[Event]:
+    """Return the open events of a stream: its own, else its model's that it is a part of.
+
+    An event of its counters (`data_quality`) stands beside both.
+    """
+    identity = state.identities[row]
+    own = streams.open_events(identity)
+    shared = state.groups.open.get(int(state.groups.of[row]))
+    if identity.event is None and shared is not None and identity.id in shared.streams:
+        return [shared, *own]
+    return own
+
+
+def _looked_at(state: State, present: Present) -> list[Event]:
+    """Return the open event of a group as it is now, where it is not as it was told any more.
+
+    What is nearer to what was before than to what was told may be its end, and is not taken for its present.
+    """
+    held = state.groups.open.get(present.group)
+    if held is None or present.at - held.present_at < LOOK_SECONDS or present.drafts < ENOUGH_DRAFTS:
+        return []
+    if present.latest_mal > (held.before.mal + held.after.mal) / 2.0 > held.after.mal:
+        return []
+    mal = 1.0 + present.accepted / present.drafts
+    after = Level(mal, math.nan, math.nan, (), present.drafts)
+    if not events.moved(held, after):
+        return []
+    cost = _cost(held.before.mal, mal)
+    groups = state.groups
+    groups.open[present.group] = events.present(held, present.at, after, cost, held.causes)
+    return [groups.open[present.group]]
+
+
+def _cost(before: float, after: float) -> Cost:
+    tokens = after / before if before > 0 else math.nan
+    return Cost(tokens, 1.0 / tokens, events.benefit_lost(before, after))
 
 
 def _events(state: State, alarm: FleetAlarm) -> list[Event]:
@@ -55,13 +98,19 @@ def _events(state: State, alarm: FleetAlarm) -> list[Event]:
     if alarm.action == "close":
         held = groups.open.pop(alarm.group, None)
         return [] if held is None else [events.closed(held, alarm.raised_at)]
-    tokens = alarm.after.mal / alarm.before.mal if alarm.before.mal > 0 else math.nan
-    cost = Cost(tokens, 1.0 / tokens, events.benefit_lost(alarm.before.mal, alarm.after.mal))
+    cost = _cost(alarm.before.mal, alarm.after.mal)
     held = groups.open.get(alarm.group)
     if alarm.action == "update":
         if held is None:
             return []
-        grown = replace(held, kind=alarm.kind, severity=alarm.severity, after=alarm.after, cost=cost)
+        grown = replace(
+            held,
+            kind=alarm.kind,
+            severity=alarm.severity,
+            after=alarm.after,
+            cost=cost,
+            present_at=alarm.raised_at,
+        )
         groups.open[alarm.group] = replace(grown, updates=held.updates + 1)
         return [groups.open[alarm.group]]
     name = next(name for name, number in groups.numbers.items() if number == alarm.group)

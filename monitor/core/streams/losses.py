@@ -4,8 +4,8 @@ When a change opens, its stream keeps an `Outset`: how fast it was, and what had
 change. Everything else follows from that at any later time, so nothing is added up scrape by scrape, and a
 restart of specmon loses nothing. A change of a whole model costs what it costs each of its streams.
 
-What the event of a model says is measured up to the moment at which it was raised or closed: scrapes of other
-replicas that came with the same batch change nothing.
+What the event of a model says is measured up to the moment at which it was raised, looked at or closed:
+scrapes of other replicas that came with the same batch change nothing.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _stamped(plan: Plan, state: State, event: Event) -> Event:
         _begin(state, rows, event.change_point_at)
     until = math.inf
     if fleet:
-        until = event.raised_at if event.closed_at is None else event.closed_at
+        until = event.present_at if event.closed_at is None else event.closed_at
     rows = np.array([row for row in rows.tolist() if state.identities[row].outset is not None], np.intp)
     if not len(rows):
         return event
@@ -79,6 +79,8 @@ def _stamped(plan: Plan, state: State, event: Event) -> Event:
     if event.status == "closed":
         _end(state, event, rows)
         return made
+    if made.updates == 0 and made.at_opening is not None:
+        made = replace(made, at_opening=replace(made.at_opening, cost=made.cost))
     if fleet:
         group = int(state.groups.of[rows[0]])
         if group in state.groups.open:

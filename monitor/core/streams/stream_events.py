@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core import detectors, events, streams
+from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
 from monitor.core.detectors import lengths
 from monitor.core.economics import accounting, fits
-from monitor.core.events import Cost, attribution
+from monitor.core.events import Cost, Past, attribution
 from monitor.core.pages import engines
 
 if TYPE_CHECKING:
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Alarm
     from monitor.core.events import Event
     from monitor.core.streams import State
-
-
-LOOKS_SECONDS = (60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 2700.0, 3600.0)  # after an event opened
-NOTEWORTHY_WEIGHT = 0.2
 
 
 def raised(state: State, counts: Counts, alarm: Alarm, lengths: tuple[float, ...]) -> Event:
@@ -37,6 +33,10 @@ def of_row(state: State, row: int, alarm: Alarm, lengths: tuple[float, ...]) -> 
     `lengths` are those of the windows, in seconds.
     """
     identity = state.identities[row]
+    held = identity.event
+    if alarm.action == "update" and held is not None and held.after.mal < alarm.after.mal:
+        # what was seen lately, where the alarm has a mean over the whole trouble
+        alarm = replace(alarm, after=held.after)
     before, after = windows.around(state.sums[row : row + 1], alarm.change_point_at, lengths)
     cost = _cost(alarm, before, after)
     open_event = identity.event
@@ -52,85 +52,46 @@ def of_row(state: State, row: int, alarm: Alarm, lengths: tuple[float, ...]) -> 
             event = events.updated(open_event, alarm, cost, why)
     else:
         why = _why(state, row, alarm, before, after)
-        event = events.opened(identity.id, identity.key, alarm, cost, why)
+        event = events.opened(identity.id, identity.key, alarm, cost, why, _past(before))
         streams.count_change(state, row, event)
     if alarm.action != "note":
         identity.event = event if event.status == "open" else None
     return event
 
 
-def revisited(state: State, counts: Counts, lengths: tuple[float, ...]) -> list[Event]:
-    """Look again at open events and return those of which something else is said now.
-
-    Requests tell their lengths when they end, so what changed around a fall is often known minutes after it.
-    What each look finds stays with the open event, also where it is too little to be told again.
-    """
-    found = []
-    for index in np.flatnonzero(state.watch["trouble"]["kind"][counts.rows]).tolist():
-        row, at = int(counts.rows[index]), float(counts.at[index])
-        event = state.identities[row].event
-        if event is None or event.scope == "fleet" or event.raised_at >= at:
-            continue
-        since, until = at - counts.seconds[index] - event.raised_at, at - event.raised_at
-        if any(since < look <= until for look in LOOKS_SECONDS):
-            fresh = _looked_again(state, row, event, at, lengths)
-            state.identities[row].event = fresh
-            if fresh.updates > event.updates:
-                found.append(fresh)
-    return found
-
-
-def _looked_again(state: State, row: int, event: Event, at: float, lengths: tuple[float, ...]) -> Event:
-    """Return an open event with what is known by now, as updated where its causes are clearly others."""
-    before, after = windows.around(state.sums[row : row + 1], event.change_point_at, lengths)
-    if not before.vectors[0, windows.INTERVALS] or not after.vectors[0, windows.INTERVALS]:
-        return event
-    standing, explained, unexplained = detectors.standing(state.watch, row)
-    alarm = detectors.Alarm(
-        index=0,
-        kind=event.kind,  # type: ignore[arg-type]
-        severity=event.severity,
-        action="update",
-        change_point_at=event.change_point_at,
-        change_point_low=event.change_point_low,
-        change_point_high=event.change_point_high,
-        raised_at=at,
-        positions=event.positions,
-        before=event.before,
-        after=standing if standing.drafts > 0 else event.after,
-        score=0.0,
-        detector=event.detector,
-        explained=explained,
-        unexplained=unexplained,
-    )
-    fresh = events.updated(event, alarm, _cost(alarm, before, after), _why(state, row, alarm, before, after))
-    return fresh if _tells_more(event, fresh) else replace(fresh, updates=event.updates)
-
-
-def _tells_more(before: Event, after: Event) -> bool:
-    """Return whether another cause comes first now, or one has become much likelier or less likely."""
-    weights = {each.cause: each.weight for each in before.causes}
-    moved = [abs(each.weight - weights.get(each.cause, 0.0)) for each in after.causes]
-    return before.causes[:1] != after.causes[:1] and (
-        before.causes[0].cause != after.causes[0].cause or max(moved) >= NOTEWORTHY_WEIGHT
-    )
-
-
 def _why(
     state: State, row: int, alarm: Alarm, before: windows.Sums, after: windows.Sums
 ) -> attribution.Attribution:
     """Return what else changed around the alarm's change point, as far as it shows by now."""
+    change = (alarm.change_point_low, alarm.change_point_high)
+    explained = (alarm.explained, alarm.unexplained)
+    why = causes(state, row, alarm.kind, change, explained, before, after)
+    if alarm.detector == lengths.NAME:
+        return attribution.with_reason(why, alarm.fact)
+    if alarm.action == "note" and alarm.fact:
+        return replace(why, facts=(alarm.fact, *why.facts))
+    return why
+
+
+def causes(
+    state: State,
+    row: int,
+    kind: str,
+    change: tuple[float, float],
+    explained: tuple[float, float],
+    before: windows.Sums,
+    after: windows.Sums,
+) -> attribution.Attribution:
+    """Return what else changed between the two times of `change`.
+
+    `explained` are the logits that traffic explains of it and those that it does not.
+    """
     identity = state.identities[row]
     interval = float(state.ledger["interval"][row])
-    change = (alarm.change_point_low, alarm.change_point_high)
     why = attribution.around(change, interval, identity.marks, before, after)
-    if alarm.explained:
-        why = attribution.with_traffic(why, alarm.explained, alarm.unexplained)
-    if alarm.detector == lengths.NAME:
-        why = attribution.with_reason(why, alarm.fact)
-    elif alarm.action == "note" and alarm.fact:
-        why = replace(why, facts=(alarm.fact, *why.facts))
-    if alarm.kind == "speculation_silent":
+    if explained[0]:
+        why = attribution.with_traffic(why, *explained)
+    if kind == "speculation_silent":
         why = attribution.with_reason(why, _why_silent(identity.engine))
     told = _accounted(state, row, before, after)
     return replace(why, facts=(*why.facts, told)) if told else why
@@ -144,6 +105,16 @@ def _accounted(state: State, row: int, before: windows.Sums, after: windows.Sums
     history = state.step_times[row : row + 1]
     effect = fits.batch_effect(history, old.batch_size, new.batch_size, drafted)
     return accounting.sentence(accounting.at_row(accounting.between(old, new, effect), 0))
+
+
+def _past(before: windows.Sums) -> Past:
+    """Return what was usual before a change, to hold the present against when the sums have forgotten it."""
+    old = estimates.from_sums(before)
+    tokens, tpot = float(old.tokens_per_step[0]), float(old.implied_tpot_seconds[0])
+    return Past(
+        tokens if math.isfinite(tokens) else math.nan,
+        tpot if math.isfinite(tpot) else math.nan,
+    )
 
 
 def _why_silent(engine: str) -> str:

@@ -67,6 +67,7 @@ async def serve(
             notifier=notifier,
             queried=assembly.query_reader(effective),
             shard=assembly.shard(effective),
+            external_url=effective.web.external_url,
         )
         in_force.discovery.on_change(lambda: in_force.apply(running))
         reload = None if reread is None else _reloader(running, in_force, reread)

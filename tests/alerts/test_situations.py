@@ -1,0 +1,74 @@
+"""Each alert on series of the product: it fires in the situations that it is about, and in no other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from alerts import generate, sources
+from tests.alerts import recording, situations, tools
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+ALERTS = {alert.name: alert for alert in sources.read(generate.ROOT / "rules").alerts}
+# About specmon itself, on which no engine has a say: their scenarios are in `promtool`.
+OF_THE_MONITOR = {name for name, alert in ALERTS.items() if alert.scope == "monitor"}
+SCRAPED = {"instance": "s:10101", "job": "specmon"}
+
+
+def labels_of(name: str, who: int | str) -> Mapping[str, str]:
+    """Return the labels with which an alert fires about an engine, or about the model."""
+    alert = ALERTS[name]
+    found = {"severity": alert.severity, "scope": alert.scope, "trouble": alert.trouble}
+    if who == "fleet":
+        return {**found, "job": "specmon", "model_name": situations.MODEL}
+    found |= SCRAPED | {"target": f"engine-{who}:8000"}
+    if alert.scope == "replica":
+        found |= {"model_name": situations.MODEL, "replica": "0"}
+    if name == "SpecmonDataQuality":
+        found |= {"model_name": situations.MODEL, "replica": "0", "check": "positions_sum"}
+    if name == "SpecmonUnknownPage":
+        found |= {"reason": "html"}
+    return found
+
+
+@pytest.mark.parametrize("name", situations.SITUATIONS)
+def test_alerts(name: str, tmp_path: Path) -> None:
+    """At each minute that is looked at, the alerts of the situation are open, of those it names, and no other."""
+    checks = [
+        {
+            "eval_time": f"{minute}m",
+            "alertname": alert,
+            "exp_alerts": [{"exp_labels": dict(labels_of(alert, who))} for who in open_.get(alert, ())],
+        }
+        for minute, open_ in situations.SITUATIONS[name].open.items()
+        for alert in ALERTS
+        if alert not in OF_THE_MONITOR
+    ]
+    scenario = {"name": name, "interval": "1m", "input_series": list(recording.series(name))}
+    content = {
+        "rule_files": [str(tools.without_annotations("specmon", tmp_path))],
+        "evaluation_interval": "1m",
+        "tests": [{**scenario, "alert_rule_test": checks}],
+    }
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    tools.promtool_test(path)
+
+
+@pytest.mark.parametrize("name", situations.SITUATIONS)
+def test_the_product_says_the_same_again(name: str) -> None:
+    """A recording is what the product says now (`python -m tests.alerts.recording` records it anew)."""
+    assert recording.path(name).read_text() == recording.written(name)
+
+
+def test_every_alert_about_engines_has_a_situation() -> None:
+    """An alert that no situation opens was never seen to fire on series of the product."""
+    opened = {
+        alert for each in situations.SITUATIONS.values() for open_ in each.open.values() for alert in open_
+    }
+    assert ALERTS.keys() - OF_THE_MONITOR - opened == set()
