@@ -54,7 +54,9 @@ class ReceiverSettings(Addressed):
 class Webhook(ReceiverSettings):
     """A URL that takes each change of an event once, as JSON."""
 
-    url: WebhookUrl = Field(description="Address; its path is never shown, since it often is the secret.")
+    url: WebhookUrl = Field(
+        repr=False, description="Address; its path is never shown, since it often is the secret."
+    )
 
 
 class Notify(Section):

@@ -19,8 +19,6 @@ RUNBOOKS = sorted(FOLDER.glob("*.md"))
 ALERTS = {
     alert.name: alert for folder in generate.TIERS for alert in sources.read(generate.ROOT / folder).alerts
 }
-# Commands of specmon that are agreed and not in this version yet.
-AGREED = frozenset({"advise", "inspect"})
 
 
 def test_one_per_alert() -> None:
@@ -52,6 +50,6 @@ def test_what_it_names_exists(path: Path) -> None:
     assert [link for link in re.findall(r"\]\(([^):]+)\)", text) if not (FOLDER / link).is_file()] == []
     boards = {path.stem for path in (generate.ROOT / "dashboards").glob("*.json")}
     assert set(re.findall(r"`(specmon-[a-z]+)`", text)) <= boards
-    assert set(re.findall(r"`specmon ([a-z-]+)", text)) <= {*commands.COMMANDS, *AGREED}
+    assert set(re.findall(r"`specmon ([a-z-]+)", text)) <= set(commands.COMMANDS)
     files = re.findall(r"`((?:generated|rules|rules_only)/[^`]+)`", text)
     assert [name for name in files if not (generate.ROOT / name).is_file()] == []
