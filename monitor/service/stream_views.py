@@ -102,8 +102,6 @@ def _stream(  # noqa: PLR0913, PLR0917 - a row of the table
     *,
     labels: Mapping[str, Mapping[str, str]],
 ) -> StreamView:
-    if event is not None and record.state in CHANGED:
-        since = events.number(event.change_point_at)
     return StreamView(
         id=identity.id,
         target=identity.key.target,
@@ -112,7 +110,7 @@ def _stream(  # noqa: PLR0913, PLR0917 - a row of the table
         state=record.state,  # type: ignore[arg-type]  # a state of the core
         estimate=record,
         state_reason=record.reason,
-        state_since=since,
+        state_since=events.number(event.change_point_at) if event and record.state in CHANGED else since,
         engine=identity.engine,
         engine_version=identity.engine_version,
         draft_model=identity.config.get("draft_model", ""),
