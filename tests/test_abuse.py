@@ -186,6 +186,34 @@ def test_names_that_change_all_the_time_are_forgotten() -> None:
     assert state.sums["total"].shape[0] == len(state.rows) == len(state.targets["t"].rows)
 
 
+def test_a_target_that_makes_up_names_keeps_no_other_out() -> None:
+    """With new models on every page one target fills its places; a later one with few streams is judged."""
+    plan = pipeline.Plan(limits=streams.Limits(streams_per_target=100, streams=100))
+    state = pipeline.begin(plan)
+    for n in range(20):
+        pipeline.step(plan, state, [Scrape("bad", made.START + n, body=models(10 * n, 10))])
+    assert len(state.targets["bad"].rows) == 90
+    assert state.targets["bad"].dropped == 200 - 90
+    pipeline.step(plan, state, [Scrape("good", made.START + 20, body=models(0, 3))])
+    assert (len(state.targets["good"].rows), state.targets["good"].dropped) == (3, 0)
+
+
+def test_where_places_are_scarce_names_that_are_gone_make_room_soon() -> None:
+    """A target at its limit forgets after ten minutes what its pages no longer have; others keep it for a day."""
+    plan = pipeline.Plan(limits=streams.Limits(streams_per_target=20))
+    state, at = pipeline.begin(plan), made.START
+    for n in range(100):
+        at += 60.0
+        bodies = {"churns": models(n, 2, 100 + n), "calm": models(0, 1 + (n == 0), 100 + n)}
+        pipeline.step(plan, state, [Scrape(name, at, body=body) for name, body in bodies.items()])
+        presence.attend(state, plan.limits, set(bodies), at)
+        presence.forget(state, plan.limits, at)
+    assert state.targets["churns"].dropped == 0
+    assert {row for row in state.targets["calm"].rows if state.identities[row].key.model_name == "m1"}
+    newest = {state.identities[row].key.model_name for row in state.targets["churns"].rows}
+    assert {"m99", "m100"} <= newest
+
+
 def test_an_endless_name_still_makes_an_address() -> None:
     """A stream's id is short enough for a URL however long its names are, and differs from its neighbour's."""
     state = stepped(*(made.page((80.0,), drafts=100, model_name="x" * 3000 + end) for end in "ab"))

@@ -182,7 +182,7 @@ def target_families(rows: Sequence[TargetRow]) -> Iterator[Family]:
     yield Family(
         "specmon_streams_dropped",
         "counter",
-        "Streams not judged, above scrape.max_streams_per_target; counted anew with every page.",
+        "Streams without room, above scrape.max_streams_per_target or that of all; counted with every page.",
         (Column(blocks, [row.dropped for row in rows]),),
     )
     reasons = sorted({reason for row in rows for reason in row.failures})

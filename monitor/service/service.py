@@ -96,6 +96,7 @@ class Service:
         self._scraper = http.Scraper(targets, self._deliver, clock)
         self._engines: dict[str, str] = {}
         self._failing: dict[str, str] = {}
+        self._crowded: set[str] = set()
         self._facts = self._first_facts(config, simulated=simulated, external_url=external_url)
         self._saver = saving.Saver(self._facts, self._notifier, self._labels)
 
@@ -149,6 +150,7 @@ class Service:
         for name in self._scraper.set_targets(targets):
             self._engines.pop(name, None)
             self._failing.pop(name, None)
+            self._crowded.discard(name)
         self._plan = self._facts.plan = plan
         self._targets = {target.name: target for target in targets}
         self._scraped = {target.name: target.url for target in targets}
@@ -255,13 +257,14 @@ class Service:
                 schema = self._state.targets[name].memory.schema
                 if schema is not None:
                     seen[name] = schema.engine
+            dropped = self._newly_dropped(names)
             failures = {name: self._state.targets[name].failure for name in names}
             restarted = [
                 self._state.identities[row].key.target
                 for observation in step.observations
                 for row in observation.counts.rows[observation.counts.restarted]
             ]
-        return _Stepped(seen, failures, restarted)
+        return _Stepped(seen, failures, restarted, dropped)
 
     def _follow(self, stepped: _Stepped) -> None:
         """Do what a step asks for, on the event loop."""
@@ -271,8 +274,17 @@ class Service:
         for name, engine in stepped.engines.items():
             if name in self._facts.urls:
                 self._ask_beside(name, engine)
+        for name, count in stepped.dropped.items():
+            log.warning("no room for more streams", extra={"target": name, "streams_left_out": count})
         for name in stepped.restarted:
             self._scraper.ask_again(name)
+
+    def _newly_dropped(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the targets of which streams are left out for the first time, and how many; lock held."""
+        counts = {name: self._state.targets[name].dropped for name in names}
+        new = {name: count for name, count in counts.items() if count and name not in self._crowded}
+        self._crowded |= new.keys()
+        return new
 
     def _tell_failure(self, name: str, failure: Failure | None) -> None:
         """Log once that a target has no good page, and why, and once that it has one again."""
@@ -363,11 +375,15 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class _Stepped:
-    """What a step asks of the event loop: engines recognised, failures to tell, engines that restarted."""
+    """What a step asks of the event loop: engines recognised, failures to tell, engines that restarted.
+
+    `dropped` has targets whose streams found no room for the first time, and how many did not.
+    """
 
     engines: Mapping[str, Engine]
     failures: Mapping[str, Failure | None] = field(default_factory=dict)
     restarted: Sequence[str] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 if TYPE_CHECKING:

@@ -37,6 +37,8 @@ CHECKS = (*identities.IDENTITIES, "counter_decrease", "late_page", "duplicate_se
 TABLES = ("ledger", "sums", "watch", "status", "step_times")  # one row per stream each
 FIRST_POSITIONS = 8
 MOST_POSITIONS = 128
+RESERVED_SHARE = 10  # one place in so many is for targets with fewer than `FEW_STREAMS`
+FEW_STREAMS = 8
 MARKS_KEPT = 32
 LONGEST_ID = 400  # a longer one is no address any more
 
@@ -197,17 +199,27 @@ def stream_id(key: StreamKey) -> str:
 def admitted(state: State, keys: Sequence[StreamKey], limits: Limits) -> list[StreamKey]:
     """Return which of these new streams there is room for; the first ones stay, so that they can be judged.
 
-    Without a limit a page with new names every time would take all memory.
+    Without a limit a page with new names every time would take all memory. The last places are for targets
+    with few streams: one that makes up names must not keep the others out.
     """
+    shared = limits.streams - limits.streams // RESERVED_SHARE
     room = {
         key.target: limits.streams_per_target - len(state.targets[key.target].rows) for key in reversed(keys)
     }
     fitting: list[StreamKey] = []
     for key in keys:
-        if room[key.target] > 0 and len(state.identities) + len(fitting) < limits.streams:
+        few = limits.streams_per_target - room[key.target] < FEW_STREAMS
+        most = limits.streams if few else shared
+        if room[key.target] > 0 and len(state.identities) + len(fitting) < most:
             room[key.target] -= 1
             fitting.append(key)
     return fitting
+
+
+def is_crowded(state: State, target: str, limits: Limits) -> bool:
+    """Return whether places of a target, or of all, get so scarce that streams which are gone make room."""
+    own = len(state.targets[target].rows) >= limits.streams_per_target - limits.streams_per_target // 10
+    return own or len(state.identities) >= limits.streams - 2 * (limits.streams // RESERVED_SHARE)
 
 
 def reason(state: State, row: int, code: str) -> str:
@@ -288,8 +300,9 @@ class Limits:
     """When a stream counts as idle, silent or stale: in scrape intervals and seconds, whichever is longer.
 
     A target that is not listed any more has left after `leave_seconds` and is forgotten after
-    `forget_seconds`, as is a stream that its target's pages have not had for so long. No more than
-    `streams_per_target` streams of a target are judged, and no more than `streams` of all.
+    `forget_seconds`, as is a stream that its target's pages have not had for so long; where places get scarce
+    (`is_crowded`), a stream goes after `crowded_seconds` already. No more than `streams_per_target` streams
+    of a target are judged, and no more than `streams` of all.
     """
 
     scrape_interval: float = 15.0
@@ -299,5 +312,6 @@ class Limits:
     stale_intervals: float = 3.5
     leave_seconds: float = 600.0
     forget_seconds: float = 86_400.0
+    crowded_seconds: float = 600.0
     streams_per_target: int = 1000
     streams: int = 20_000

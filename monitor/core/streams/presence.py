@@ -114,9 +114,14 @@ def forget(state: State, limits: Limits, at: float) -> npt.NDArray[np.intp] | No
 
 
 def _vanished(state: State, limits: Limits) -> npt.NDArray[np.intp]:
-    """Return the rows of streams that their target's good pages have not had for `forget_seconds`."""
-    good_at = [state.targets[identity.key.target].good_at for identity in state.identities]
-    return np.flatnonzero(np.array(good_at, float) - state.status["last_at"] >= limits.forget_seconds)
+    """Return the rows of streams that their target's pages have not had for long, sooner where crowded."""
+    patience = {
+        name: limits.crowded_seconds if streams.is_crowded(state, name, limits) else limits.forget_seconds
+        for name in state.targets
+    }
+    names = [identity.key.target for identity in state.identities]
+    good_at = np.array([state.targets[name].good_at for name in names], float)
+    return np.flatnonzero(good_at - state.status["last_at"] >= np.array([patience[name] for name in names]))
 
 
 def _open_events(state: State, target: TargetState) -> Iterable[Event]:
