@@ -76,3 +76,15 @@ def test_exit_codes_are_documented(text: str) -> None:
     """The exit codes of README are those of the code."""
     said = {int(code) for code in re.findall(r"\*\*(\d)\*\*", text)}
     assert said == {commands.FINE, commands.FOUND, commands.UNUSABLE}
+
+
+def test_each_fault_names_a_test_that_exists(text: str) -> None:
+    """README's table of faults: what specmon does is shown by a test of that name, in the file that is named."""
+    rows = re.findall(r"^\| .+ \| .+ \| `(tests/[a-z_/0-9]+\.py)::(test_\w+)` \|$", text, re.MULTILINE)
+    assert len(rows) == text.partition("| fault | ")[2].partition("\n\n")[0].count("\n| ") - 1 > 20
+    missing = [
+        f"{file}::{name}"
+        for file, name in rows
+        if f"def {name}(" not in (ROOT / file).read_text(encoding="utf-8")
+    ]
+    assert missing == []

@@ -12,6 +12,7 @@ import pytest
 from aiohttp.http_exceptions import BadHttpMessage
 
 from monitor.service import own_log
+from monitor.settings import values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,6 +74,27 @@ def test_secrets_are_masked(written: Callable[..., str], form: Form) -> None:
     assert "hunter" not in line
     assert "pa55" not in line
     assert "http://u:…@a/metrics" in line
+
+
+SECRET_URLS = {
+    "http://u:hunter2@a/metrics": "http://u:…@a/metrics",
+    "http://u:hunt@er/2@a/x": "http://u:…@er/2@a/x",
+    "http://u:hu@nter2@a:1": "http://u:…@a:1",
+    "https://hunter2@a/x": "https://…@a/x",
+    "http://a/x?token=hunter2&b=c": "http://a/x?token=…&b=…",
+    "http://a/x?hunter2": "http://a/x?…",
+    "http://a/x?token=hunter2#part": "http://a/x?token=…#part",
+    "http://u:hunter2@a/x?k=hunter2": "http://u:…@a/x?k=…",
+    "http://a:80/x": "http://a:80/x",
+    "http://[::1]:80/x, mail@b": "http://[::1]:80/x, mail@b",
+    "what? x=y": "what? x=y",
+}
+
+
+@pytest.mark.parametrize("url", SECRET_URLS)
+def test_what_a_url_hides(url: str) -> None:
+    """Password, a lone user and the query's values are masked in any text; host, path and names stay."""
+    assert values.without_secrets(f"at {url}") == f"at {SECRET_URLS[url]}"
 
 
 @pytest.mark.parametrize("form", ["logfmt", "json"])

@@ -97,4 +97,8 @@ async def _refusal(answer: aiohttp.ClientResponse) -> UndeliveredError:
 def _explained(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, aiohttp.ClientResponseError):  # its text has the URL, whose path may be a secret
+        return f"read what is no HTTP/1.1 answer ({error.message.strip().partition(chr(10))[0][:TEXT_SHOWN]})"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "the URL cannot be asked"
     return str(error) or type(error).__name__

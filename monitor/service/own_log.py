@@ -13,12 +13,13 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
+from monitor.settings import values
+
 if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import TextIO
 
 _MASK = "…"
-_PASSWORD = re.compile(r"(//[^/@:\s]*):[^/@\s]*@")
 _BARE = re.compile(r"[^\s\"=\\\x00-\x1f\x7f]+")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -32,7 +33,7 @@ def start(
 ) -> None:
     """Send every message of `level` and above to `stream` (standard error); may be called again.
 
-    `secrets` are texts that are masked wherever they turn up; passwords in URLs always are.
+    `secrets` are texts that are masked wherever they turn up; passwords and queries in URLs always are.
     """
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(_Formatter(form, secrets))
@@ -83,7 +84,7 @@ class _Formatter(logging.Formatter):
         """The value without secrets; numbers, truth values and None stay what they are."""
         if value is None or isinstance(value, int | float):
             return value
-        text = _PASSWORD.sub(rf"\1:{_MASK}@", str(value))
+        text = values.without_secrets(str(value))
         for secret in self._secrets:
             text = text.replace(secret, _MASK)
         return text

@@ -83,7 +83,7 @@ def _shown(value: object, setting: Setting | None) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list" if value else "an empty list"
-    text = values.without_password(repr(value) if isinstance(value, str) else str(value))
+    text = values.without_secrets(repr(value) if isinstance(value, str) else str(value))
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 

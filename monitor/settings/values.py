@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 MASK = "…"
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_PASSWORD = re.compile(r"(//[^/@:]*):[^/@]*@")
+_USER = re.compile(r"//(?P<user>[^/\s?#:@]*)(?P<password>:[^/\s?#]*)?@")
+_QUERY = re.compile(r"(?<=//)(?P<place>[^\s?#\"']*\?)(?P<query>[^\s#\"']+)")
+_QUERY_VALUE = re.compile(r"(?<==)[^&]+|(?<![^&])[^&=]+(?![^&])")
 _LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]\s]*):(?P<port>\d{1,5})")
 _MAX_PORT = 65_535
 # A stream's own labels, and those that Prometheus gives to what it scrapes.
@@ -59,14 +61,18 @@ class Setting:
         return "[]" in self.name
 
 
-def without_password(text: str) -> str:
-    """The text with the password of every URL in it masked."""
-    return _PASSWORD.sub(rf"\1:{MASK}@", text)
+def without_secrets(text: str) -> str:
+    """The text with what may be secret in a URL masked: password, a user without one, values of the query.
+
+    Tokens are given in either place. Who is asked, and which parameters it is given, stays readable.
+    """
+    named = _USER.sub(lambda found: f"//{found['user']}:{MASK}@" if found["password"] else f"//{MASK}@", text)
+    return _QUERY.sub(lambda found: found["place"] + _QUERY_VALUE.sub(MASK, found["query"]), named)
 
 
 def _without_path(text: str) -> str:
     """The URL with everything after its host masked; the paths of many webhooks are their secret."""
-    parts = urlsplit(without_password(text))
+    parts = urlsplit(without_secrets(text))
     secret = parts.path.strip("/") or parts.query
     return f"{parts.scheme}://{parts.netloc}/{MASK}" if secret else text
 
@@ -192,12 +198,12 @@ Size = Annotated[
 Number = Annotated[float, BeforeValidator(_no_truth), Field(allow_inf_nan=False), SettingType("number")]
 WholeNumber = Annotated[int, BeforeValidator(_no_truth), SettingType("whole number")]
 Url = Annotated[
-    str, BeforeValidator(_url), PlainSerializer(without_password, when_used="json"), SettingType("URL")
+    str, BeforeValidator(_url), PlainSerializer(without_secrets, when_used="json"), SettingType("URL")
 ]
 OptionalUrl = Annotated[
     str,
     BeforeValidator(_optional_url),
-    PlainSerializer(without_password, when_used="json"),
+    PlainSerializer(without_secrets, when_used="json"),
     SettingType("URL"),
 ]
 WebhookUrl = Annotated[

@@ -64,9 +64,12 @@ class Target:
 
 
 def shown(url: str | URL) -> str:
-    """Return the URL without user and password, for messages."""
+    """Return the URL for messages: without user and password, the values of its query masked."""
     try:
         parsed = URL(url) if isinstance(url, str) else url
-        return str(parsed.with_user(None)) if parsed.raw_user or parsed.raw_password else str(parsed)
+        bare = parsed.with_user(None) if parsed.raw_user or parsed.raw_password else parsed
+        if not bare.raw_query_string:
+            return str(bare)
+        return f"{bare.with_query(None)}?{'&'.join(f'{name}=…' for name in bare.query)}"
     except ValueError:
         return "<not a URL>"

@@ -78,3 +78,17 @@ async def test_a_refusal_without_end_is_cut_off() -> None:
             await line.post(session, {}, "key")
     assert "read status 500 No (word word" in str(refusal.value)
     assert len(str(refusal.value)) < 300
+
+
+async def test_the_path_of_a_webhook_is_in_no_message() -> None:
+    """What is wrong with an answer is said without the URL: a webhook's path is its secret."""
+    async with (
+        servers.serving(servers.answer(status="nonsense")) as server,
+        aiohttp.ClientSession() as session,
+    ):
+        secret = server.url.replace("/metrics", "/hooks/hunter2")
+        line = posting.Line(notify.Receiver("webhook", "a", secret))
+        with pytest.raises(posting.UndeliveredError) as refusal:
+            await line.post(session, {}, "key")
+    assert "no HTTP/1.1 answer" in str(refusal.value)
+    assert "hunter2" not in str(refusal.value)

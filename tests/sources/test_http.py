@@ -249,11 +249,12 @@ async def test_credentials_go_where_they_belong(tmp_path: Path) -> None:
 
 async def test_secrets_are_not_said() -> None:
     """No message and no representation shows a password or token (prometheus#4604)."""
-    url = f"http://user:hunter2@127.0.0.1:{free_port()}/metrics"
+    url = f"http://user:hunter2@127.0.0.1:{free_port()}/metrics?token=hunter2"
     target = http.Target("t", url, headers=(("Authorization", "Basic hunter2"),), bearer_token="hunter2")
     scrape = await http.fetch_once(target, lambda: NOW)
     assert scrape.failure is not None
     assert "hunter2" not in scrape.failure.detail
+    assert "/metrics?token=…" in scrape.failure.detail
 
 
 async def test_a_redirect_within_the_host_is_followed_and_remembered() -> None:

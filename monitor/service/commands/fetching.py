@@ -32,7 +32,7 @@ def _label(url: str) -> str:
     try:
         return settings.TargetSettings(url=url).label
     except ValueError:  # pydantic's own words fill several lines
-        shown = values.without_password(url)
+        shown = values.without_secrets(url)
         raise commands.Unusable(
             f"read {shown!r}, expected a URL such as http://engine-0:8000/metrics"
         ) from None
