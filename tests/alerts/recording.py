@@ -26,8 +26,16 @@ FOLDER = tools.HERE / "recorded"
 SCRAPED = 'instance="s:10101",job="specmon"'
 DIGITS = 4
 MISSING = "_"
-# Of dashboards alone: other digits each minute.
-NOT_ALERTED_ON = frozenset({"specmon_drafts_total", "specmon_accepted_tokens_total"})
+# Of dashboards and of texts alone: other digits each minute.
+NOT_ALERTED_ON = frozenset(
+    {
+        "specmon_drafts_total",
+        "specmon_accepted_tokens_total",
+        "specmon_extra_gpus",
+        "specmon_extra_cost_per_day",
+        "specmon_tpot_change_log_share",
+    }
+)
 
 
 def read() -> set[str]:

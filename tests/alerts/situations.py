@@ -190,7 +190,8 @@ SITUATIONS: Mapping[str, Situation] = {
         4,
         75,
         lambda engine, minute: ("absent" if minute < 60 else DEAD) if engine == 3 else GOOD,
-        {59: {}, 64: {"SpecmonDeadDraft": [3], "SpecmonCollapseSlowsDecoding": [3]}},
+        # It is held against what its kind always did: a collapse from its first minute on.
+        {59: {}, 64: {"SpecmonAcceptanceCollapsed": [3], "SpecmonCollapseSlowsDecoding": [3]}},
     ),
     "collapse_in_the_first_hour": Situation(
         1,
