@@ -29,10 +29,15 @@ if TYPE_CHECKING:
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-STATIC = {"report.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
+STATIC = {
+    "report.css": "text/css; charset=utf-8",
+    "report.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
 HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; "
+        "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",

@@ -51,6 +51,29 @@ class Tab:
         await self.call("Page.navigate", url=url)
         await self._until("Page.loadEventFired")
 
+    async def press(self, key: str) -> None:
+        """Press a key such as Tab or Enter."""
+        text = {"Enter": "\r"}.get(key)
+        codes = {"Tab": 9, "Enter": 13}
+        more = {"text": text} if text else {}
+        for kind in ("keyDown", "keyUp"):
+            await self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=codes[key],
+                **(more if kind == "keyDown" else {}),
+            )
+
+    async def run_script(self, script: str) -> object:
+        """Return the value of a promise on the page."""
+        answer = await self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        result = answer["result"]
+        assert isinstance(result, dict)
+        assert "exceptionDetails" not in answer, answer
+        return result.get("value")
+
     async def value(self, script: str) -> object:
         """Return the value of an expression on the page."""
         answer = await self.call("Runtime.evaluate", expression=script, returnByValue=True)

@@ -45,6 +45,7 @@ def page(view: View, event: Record, site: Site, links: Links) -> bytes:
         _causes(event),
         tag("h2", "For a ticket, and to see it again"),
         *_to_copy(event, site, links, runbook),
+        newest=site.now,
         json_link=f"{site.links.event(event_id)}?format=json",
     )
 
@@ -149,7 +150,7 @@ def _before_after(view: View, event: Record) -> Markup:
     drafts = (wording.count(fields.number(side, "drafts")) for side in (before, after))
     rows.append(["Drafts seen", *drafts, "", ""])
     caption = "Levels with 95 % intervals; positions count from 0"
-    return layout.table(caption, ("", "Before", "After", "Change", "Now"), rows)
+    return layout.table(caption, ("Measure", "Before", "After", "Change", "Now"), rows)
 
 
 def _now(shown: StreamView | None) -> Child:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from monitor.web.standings import ModelView
     from monitor.web.view import StreamView, View
 
-MODELS_PER_PAGE = 12
+MODELS_PER_PAGE = 10
 MOST_MODELS = 100
 _RECENT_EVENTS = 5
 _VERDICTS = 3
@@ -44,6 +44,7 @@ def page(view: View, site: Site, chosen: Selection, streams: Sequence[StreamView
         tag("h2", "Latest events"),
         events.table(view.events(limit=_RECENT_EVENTS), site),
         tag("p", tag("a", "All events", href=site.links.to("/report/events"))),
+        newest=layout.newest(everything),
         json_link=site.links.to(f"/report{_and_json(chosen)}"),
     )
 

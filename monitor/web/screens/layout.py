@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from monitor.web.fields import Record
     from monitor.web.links import Links
+    from monitor.web.view import StreamView
 
 _PAGES = (
     ("/report", "Report"),
@@ -40,8 +41,18 @@ class Site:
     grafana: str = ""
 
 
-def page(site: Site, title: str, *body: Child, json_link: str = "", feed: str = "") -> bytes:
-    """Return a whole page; `json_link` is where the same facts are as JSON, `feed` where its feed is."""
+def page(
+    site: Site,
+    title: str,
+    *body: Child,
+    json_link: str = "",
+    feed: str = "",
+    newest: float | None = None,
+) -> bytes:
+    """Return a whole page; `json_link` is where the same facts are as JSON, `feed` where its feed is.
+
+    `newest` is when its newest data was read (unix seconds); such a page renews itself.
+    """
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -51,6 +62,7 @@ def page(site: Site, title: str, *body: Child, json_link: str = "", feed: str = 
         tag("title", f"{title} · specmon"),
         tag("link", rel="stylesheet", href=site.links.to("/static/report.css")),
         tag("link", rel="icon", type="image/svg+xml", href=site.links.to("/static/icon.svg")),
+        tag("script", src=site.links.to("/static/report.js"), defer=True),
         tag("link", rel="alternate", type="application/atom+xml", href=feed) if feed else None,
     )
     banner = tag(
@@ -65,7 +77,9 @@ def page(site: Site, title: str, *body: Child, json_link: str = "", feed: str = 
     content = tag(
         "body",
         _header(site),
-        tag("main", banner if site.simulated else None, tag("h1", title), *body, id="main"),
+        tag(
+            "main", banner if site.simulated else None, tag("h1", title), _age(newest, site), *body, id="main"
+        ),
         _footer(site, json_link),
     )
     return f"<!doctype html>\n{tag('html', head, content, lang='en')}\n".encode("utf-8", errors="replace")
@@ -134,6 +148,19 @@ def _row(headers: Sequence[str], cells: Sequence[Child]) -> Markup:
         ),
         role="row",
     )
+
+
+def _age(newest: float | None, site: Site) -> Markup | None:
+    if newest is None:
+        return None
+    words = wording.ago(newest, site.now)
+    time = tag("time", words, datetime=wording.iso(newest), title=wording.clock(newest))
+    return tag("p", "Newest data: ", time, class_="age", data_renew=True)
+
+
+def newest(streams: Iterable[StreamView]) -> float | None:
+    """Return when the newest data of some streams was read."""
+    return max((each.last_good_at for each in streams if each.last_good_at is not None), default=None)
 
 
 def _header(site: Site) -> Markup:

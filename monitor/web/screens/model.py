@@ -17,8 +17,6 @@ from monitor.web.markup import Child, Markup, tag
 from monitor.web.screens import choosing, events, history, layout, model_list, replicas, stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from monitor.web.screens.layout import Site
     from monitor.web.selection import Selection
     from monitor.web.standings import ModelView
@@ -41,7 +39,7 @@ def page(view: View, model: ModelView, site: Site, chosen: Selection, span: str)
         site,
         name,
         _verdict(model, site),
-        _about(model, site),
+        _about(model),
         tag("h2", "History"),
         stream.ranges(site.links.model(model.model_name), span),
         *history.figures(view.model_history(model.model_name, start, site.now), own, site, start, site.now),
@@ -62,6 +60,7 @@ def page(view: View, model: ModelView, site: Site, chosen: Selection, span: str)
         _advice(view, model),
         tag("h2", "Events"),
         events.table(listed, site, numbers),
+        newest=layout.newest(model.streams),
         json_link=f"{site.links.model(model.model_name)}?format=json",
     )
 
@@ -81,7 +80,7 @@ def _verdict(model: ModelView, site: Site) -> Markup:
     return tag("p", f"No replica is below what it was: {parts}.{level}", class_="headline calm")
 
 
-def _about(model: ModelView, site: Site) -> Markup:
+def _about(model: ModelView) -> Markup:
     level = model.level
     mal = f"{wording.length(level.mal)} ({wording.interval(level.low, level.high)})"
     pays = [fields.text(fields.record(each.estimate, "payoff"), "outcome") for each in model.streams[:200]]
@@ -96,13 +95,8 @@ def _about(model: ModelView, site: Site) -> Markup:
         ("Reference", layout.value(wording.length(level.reference), "no baseline has been learnt yet")),
         ("Change", layout.value(wording.change(level.mal, level.reference), "it needs both")),
         ("Does it pay?", words or layout.unknown("no drafts were counted yet")),
-        ("Newest data", layout.moment(_newest(model.streams), site.now, "there was no good scrape yet")),
     )
     return layout.facts(rows)
-
-
-def _newest(streams: Sequence[StreamView]) -> float | None:
-    return max((each.last_good_at for each in streams if each.last_good_at is not None), default=None)
 
 
 def _releases(model: ModelView, site: Site) -> Markup:

@@ -48,6 +48,7 @@ def page(view: View, stream: StreamView, site: Site, chosen: str) -> bytes:
         _numbers(stream),
         tag("h2", "Acceptance by position"),
         _positions(stream),
+        newest=stream.last_good_at,
         json_link=f"{site.links.stream(stream.id)}?format=json",
     )
 
