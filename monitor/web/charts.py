@@ -156,7 +156,9 @@ def history(chart: Chart) -> Markup:
     down = _Scale(ticks[0], ticks[-1], HEIGHT - BOTTOM, TOP)
     name = escape(chart.name)
     parts = [
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="group" aria-labelledby="{name}-t {name}-d">',
+        # A group, not one picture: the events in it are links.
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="group" '
+        f'aria-labelledby="{name}-t {name}-d">',
         f'<title id="{name}-t">{escape(chart.title)}</title>',
         f'<desc id="{name}-d">{escape(chart.description)}</desc>',
         *_value_axis(ticks, down),

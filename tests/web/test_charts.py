@@ -157,7 +157,7 @@ def test_accessible_and_safe() -> None:
     """A chart has a title and a description, escaped, and neither style nor script."""
     svg = charts.history(Chart("c", "<b>", '"&', 0, 60, 1, points([2.0])))
     root = ET.fromstring(svg)  # noqa: S314
-    assert root.attrib["role"] == "img"
+    assert root.attrib["role"] == "group"
     assert [root.findtext("title"), root.findtext("desc")] == ["<b>", '"&']
     assert "style=" not in svg
     assert "<script" not in svg
