@@ -157,8 +157,10 @@ def history(chart: Chart) -> Markup:
     name = escape(chart.name)
     parts = [
         # A group, not one picture: the events in it are links.
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="group" '
-        f'aria-labelledby="{name}-t {name}-d">',
+        (
+            f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="group" '
+            f'aria-labelledby="{name}-t {name}-d">'
+        ),
         f'<title id="{name}-t">{escape(chart.title)}</title>',
         f'<desc id="{name}-d">{escape(chart.description)}</desc>',
         *_value_axis(ticks, down),
