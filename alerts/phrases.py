@@ -66,6 +66,9 @@ def _bill() -> str:
     )
 
 
+_WINDOWED = 'max without (window) (%s{window=\\"5m\\",%%s})'
+
+
 def _event(prefix: str, whose: str) -> dict[str, str]:
     """Return what an event's own series say of it, written as the report and notifications write it."""
     level = f"{prefix}_change_mean_acceptance_length"
@@ -105,6 +108,8 @@ def places(scope: str) -> Mapping[str, str]:
         + "{{ $labels.model_name }} on {{ $labels.target }} (replica {{ $labels.replica }})",
         "in_control": _value("specmon_baseline_mean_acceptance_length{%s}", "stream", "printf `%.2f`"),
         **event,
+        "mal": _value(_WINDOWED % "specmon_mean_acceptance_length", "stream", "printf `%.2f`"),
+        "speedup": _value(_WINDOWED % "specmon_speculation_speedup_ratio", "stream", "humanizePercentage"),
         "cost": event["cost"] + _bill(),
     }
 

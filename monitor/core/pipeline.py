@@ -28,6 +28,7 @@ from monitor.core.streams import (
     fleet_events,
     heirs,
     losses,
+    net_losses,
     presence,
     present,
     quality,
@@ -230,7 +231,8 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
     _note_findings(state, counts, findings)
     raised = [stream_events.raised(state, counts, alarm, plan.windows) for alarm in findings.alarms]
     looked = present.looked_at(state, counts, watch["trouble"]["kind"] > 0, plan.windows)
-    return Observation(counts, findings), [*switched, *raised, *shared, *looked]
+    losing = net_losses.judge(plan, state, counts)
+    return Observation(counts, findings), [*switched, *raised, *shared, *looked, *losing]
 
 
 def _add_up(plan: Plan, state: State, counts: deltas.Counts) -> None:

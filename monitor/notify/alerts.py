@@ -49,6 +49,7 @@ NAMES: Mapping[str, Naming] = {
     "speculation_silent": Naming(
         "SpecmonSpeculationSilent", "silent", "Configured to speculate, and no drafts are made: {where}"
     ),
+    "net_loss": Naming("SpecmonNetLoss", "payoff", "Speculation costs more than it gains: {where}"),
     "speculation_off": Naming("SpecmonSpeculationOff", "off", "{where} no longer speculates"),
     "data_quality": Naming("SpecmonDataQuality", "page", "Counters contradict each other: {where}", "target"),
     "improvement": Naming(

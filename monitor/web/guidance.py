@@ -35,6 +35,11 @@ BY_KIND: Mapping[str, str] = {
     "speculation_silent": (
         "The engine makes no drafts. Read its log for a message that switched speculation off."
     ),
+    "net_loss": (
+        "Decoding is slower with speculation than it would be without. `specmon advise` says which number of "
+        "speculative tokens pays at this batch size; where none does, switch speculation off, or off above "
+        "that batch size with the engine's schedule."
+    ),
     "speculation_off": "Check whether the last deployment meant to run without speculation.",
     "improvement": "Nothing needs doing. If a release caused it, this is its new level.",
     "regime_change": "Nothing needs doing if the change was meant. Before and after are compared above.",

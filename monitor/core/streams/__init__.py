@@ -77,6 +77,9 @@ class Identity:
     `doubt` is the open event that its counters contradict each other: it stands beside one of acceptance;
     `contradiction` is what they last contradicted each other in, in words.
     `outset` is what was usual before the open change of acceptance, its model's too: what it costs follows.
+    `net_loss` is the open event that speculation costs more than it gains, `losing` how many windows in a row
+    did (below 0: did not). `plain` are the last two spans and what had been seen of plain steps at their
+    beginning, empty where the stream speculated; `hardware` is what its labels say that it runs on.
     `ended` says in a sentence that another stream took its place, empty while none did.
     """
 
@@ -92,6 +95,10 @@ class Identity:
     event: Event | None = None
     doubt: Event | None = None
     outset: Outset | None = None
+    net_loss: Event | None = None
+    losing: int = 0
+    plain: tuple[tuple[int, tuple[float, ...]], ...] = ()
+    hardware: str = ""
     contradiction: str = ""
     ended: str = ""
     change_counts: dict[EventKind, int] = field(default_factory=dict)
@@ -234,13 +241,13 @@ def reason(state: State, row: int, code: str) -> str:
 
 
 def open_events(identity: Identity) -> list[Event]:
-    """Return the events that are open about a stream: one of its acceptance, one of its counters.
+    """Return the events that are open about a stream: of acceptance, of counters, of worth.
 
     Of a stream that ended none is, until it is back.
     """
     if identity.ended:
         return []
-    return [event for event in (identity.event, identity.doubt) if event is not None]
+    return [event for event in (identity.event, identity.doubt, identity.net_loss) if event is not None]
 
 
 def remember(identity: Identity, mark: Mark) -> None:

@@ -81,7 +81,7 @@ def _measured(made: Estimates, row: int) -> list[float]:
 
 def _plain(plan: Plan, state: State, made: Estimates, row: int) -> Plain | None:
     one = np.array([row])
-    return worth.plain_steps(plan.told, state, one, made.batch_size[one]).at(0)
+    return worth.plain_steps(plan.told, state, one, made.batch_size[one], made.coverage[one]).at(0)
 
 
 def _model(plan: Plan, state: State, made: Estimates, row: int) -> tuple[StepModel | None, bool]:

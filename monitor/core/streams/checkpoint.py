@@ -132,6 +132,9 @@ def _identity_to_json(identity: Identity) -> dict[str, object]:
         "event": event_to_json(identity.event) if identity.event else None,
         "doubt": event_to_json(identity.doubt) if identity.doubt else None,
         "outset": dataclasses.asdict(identity.outset) if identity.outset else None,
+        "net_loss": event_to_json(identity.net_loss) if identity.net_loss else None,
+        "losing": identity.losing,
+        "plain": identity.plain,
         "contradiction": identity.contradiction,
         "ended": identity.ended,
         "change_counts": list(identity.change_counts.items()),
@@ -144,8 +147,9 @@ def _identity_from_json(saved: dict[str, object]) -> Identity:
     fields = dict(saved)
     fields["key"] = StreamKey(*fields["key"])  # type: ignore[misc]
     fields["marks"] = [Mark(*mark) for mark in fields["marks"]]  # type: ignore[attr-defined]
-    for name in ("event", "doubt"):
-        fields[name] = event_from_json(fields[name]) if fields[name] else None  # type: ignore[arg-type]
+    fields["plain"] = tuple((span, tuple(sums)) for span, sums in fields.get("plain", ()))  # type: ignore[attr-defined]
+    for name in ("event", "doubt", "net_loss"):
+        fields[name] = event_from_json(fields[name]) if fields.get(name) else None  # type: ignore[arg-type]
     # In older files the direction, which the kind tells, stands between the two.
     fields["change_counts"] = {kind: times for kind, *_, times in fields["change_counts"]}  # type: ignore[attr-defined]
     outset = dict(fields.get("outset") or {})  # type: ignore[call-overload]

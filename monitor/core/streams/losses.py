@@ -109,7 +109,7 @@ def _begin(state: State, rows: Rows, change_at: float) -> None:
         return
     table, lengths = state.sums[fresh], state.window_seconds
     longest = max(range(len(lengths)), key=lengths.__getitem__)
-    present = _present_window(lengths)
+    present = present_window(lengths)
     before = _either(
         *(
             windows.within(table, window, lengths[window], -math.inf, change_at)
@@ -156,7 +156,8 @@ def _end(state: State, event: Event, rows: Rows) -> None:
             identity.outset = None
 
 
-def _present_window(lengths: tuple[float, ...]) -> int:
+def present_window(lengths: tuple[float, ...]) -> int:
+    """Return which window is the present: the shortest of `LEAST_SECONDS` and more, else the longest."""
     long_enough = [window for window, length in enumerate(lengths) if length >= LEAST_SECONDS]
     return min(long_enough or range(len(lengths)), key=lengths.__getitem__)
 
@@ -176,19 +177,20 @@ def of_rows(plan: Plan, state: State, rows: Rows, until: float = math.inf) -> Lo
         *(np.array([getattr(each, name) for each in held], float) for name in costs.Usual.__slots__)
     )
     table, lengths = state.sums[rows], state.window_seconds
-    window = _present_window(lengths)
+    window = present_window(lengths)
     begun = np.array([each.at for each in held], float)
     now_sums = windows.within(table, window, lengths[window], begun, until)
     slot = lengths[window] / windows.SLOTS
     too_late = windows.within(table, window, lengths[window], until - slot, math.inf)
     since_sums = _since(table, held, too_late)
     now, since = estimates.from_sums(now_sums), estimates.from_sums(since_sums)
-    delivered, busy = _delivered(now_sums) / _seconds(now_sums), _busy(now_sums, now.step_seconds)
+    delivered = tokens_delivered(now_sums) / spanned_seconds(now_sums)
+    busy = busy_share(now_sums, now.step_seconds)
     prices = [worth.told_of(plan.told, state.identities[row].key.model_name).prices for row in rows.tolist()]
     slower = costs.slowdown(usual, now)
     overall = costs.slowdown(usual, since)
-    tokens, seconds = _delivered(since_sums), _seconds(since_sums)
-    worked = seconds * np.nan_to_num(_busy(since_sums, since.step_seconds), nan=1.0)
+    tokens, seconds = tokens_delivered(since_sums), spanned_seconds(since_sums)
+    worked = seconds * np.nan_to_num(busy_share(since_sums, since.step_seconds), nan=1.0)
     return Losses(
         now=tuple(
             costs.at_present(float(slower[n]), float(delivered[n]), float(busy[n]), price)
@@ -213,12 +215,13 @@ def _since(table: npt.NDArray[np.void], held: Sequence[Outset], too_late: Sums) 
     return replace(total, vectors=vectors, positions=np.zeros_like(total.positions))
 
 
-def _seconds(sums: Sums) -> Floats:
+def spanned_seconds(sums: Sums) -> Floats:
+    """Return how long the sums cover [N] seconds, NaN where they are empty."""
     seconds = sums.vectors[:, windows.SECONDS]
     return np.where(seconds > 0.0, seconds, np.nan)
 
 
-def _delivered(sums: Sums) -> Floats:
+def tokens_delivered(sums: Sums) -> Floats:
     """Return the tokens delivered [N]: those counted, else those that drafts and their bonus tokens make."""
     values = np.where(sums.known, sums.vectors[:, windows.COUNTERS], np.nan)
     drafted = values[:, Counter.DRAFTS] + values[:, Counter.ACCEPTED_TOKENS]
@@ -227,11 +230,11 @@ def _delivered(sums: Sums) -> Floats:
     )
 
 
-def _busy(sums: Sums, step_seconds: Floats) -> Floats:
+def busy_share(sums: Sums, step_seconds: Floats) -> Floats:
     """Return the share of the time in which the engine stepped [N], NaN where the page does not tell."""
     values = np.where(sums.known, sums.vectors[:, windows.COUNTERS], np.nan)
     with np.errstate(invalid="ignore"):
-        share = values[:, Counter.ENGINE_STEPS] * step_seconds / _seconds(sums)
+        share = values[:, Counter.ENGINE_STEPS] * step_seconds / spanned_seconds(sums)
     return np.minimum(share, 1.0)
 
 

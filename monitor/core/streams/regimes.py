@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from monitor.core.pages.engines.base import Reading
     from monitor.core.streams import Identity
 
+HARDWARE_LABELS = ("hardware", "accelerator", "gpu", "gpu_type", "instance_type")
+"""Labels of a target, the first that it has, by which replicas on other hardware are told apart."""
 REGIME_MARKS: dict[str, MarkKind] = {
     "draft_model": "draft_model",
     "target_model": "target_model",
@@ -55,6 +57,12 @@ def as_declared(reading: Reading, declared: Declared) -> Reading:
     return reading if declared.method or declared.draft_model else configured.judged(reading)
 
 
+def hardware(declared: Declared) -> str:
+    """Return what a target's labels say that it runs on, empty where they say nothing."""
+    labels = dict(declared.labels)
+    return next((labels[name] for name in HARDWARE_LABELS if labels.get(name)), "")
+
+
 def identify(declared: Declared | None, identity: Identity, reading: Reading, at: float) -> bool:
     """Return whether the reading belongs to another regime than the last one; marks what changed."""
     seen = (reading.num_speculative_tokens, reading.engine_version, reading.config, reading.facts, declared)
@@ -63,6 +71,7 @@ def identify(declared: Declared | None, identity: Identity, reading: Reading, at
     first = not identity.seen
     identity.seen = seen
     declared = declared or NOTHING_DECLARED
+    identity.hardware = hardware(declared)
     config = {"draft_model": declared.draft_model, "method": declared.method} | dict(reading.config)
     tokens = reading.num_speculative_tokens or declared.num_speculative_tokens
     changes: list[tuple[MarkKind, str, str, str]] = [

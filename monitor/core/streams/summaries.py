@@ -146,7 +146,9 @@ def _last_looks(state: State) -> npt.NDArray[np.float64]:
 
 
 def _plain_steps(plan: Plan, state: State, made: Estimates) -> PlainSteps:
-    return worth.plain_steps(plan.told, state, np.arange(len(state.identities)), made.batch_size)
+    return worth.plain_steps(
+        plan.told, state, np.arange(len(state.identities)), made.batch_size, made.coverage
+    )
 
 
 def payoff_record(plain: PlainSteps, made: Estimates, row: int) -> Record:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 DECLARED_ERROR = 0.03
 """Relative standard error of a step time that a person measured: so far apart are repeated runs."""
+UNCOVERED = 0.9
+"""Coverage below which one step in ten or more had no draft: enough to read its time from the mean."""
 REACH = 2.0
 """A calibration is used for batch sizes up to this factor outside of those that it measured."""
 
@@ -69,20 +71,31 @@ class PlainSteps:
 
 
 def plain_steps(
-    told: Mapping[str, Told], state: State, rows: npt.NDArray[np.intp], batch_size: Floats
+    told: Mapping[str, Told],
+    state: State,
+    rows: npt.NDArray[np.intp],
+    batch_size: Floats,
+    coverage: Floats | None = None,
+    beside: fits.StepTime | None = None,
 ) -> PlainSteps:
-    """Return the plain step time of each of `rows` at its `batch_size` [N], from the best origin there is."""
+    """Return the plain step time of each of `rows` at its `batch_size` [N], from the best origin there is.
+
+    coverage: [N] as far as it is known: where steps go without a draft, the fit rests on these.
+    beside: that of replicas which do not speculate, as of another moment; by default as of now.
+    """
     table = state.step_times[rows]
     own, fitted = fits.undrafted(table, batch_size), fits.plain(table, batch_size)
-    beside = _beside(state, rows, batch_size)
+    beside = beside or _beside(state, rows, batch_size)
     said = [told_of(told, state.identities[row].key.model_name) for row in rows.tolist()]
     declared = np.array([each.plain_step_seconds for each in said], float)
     pairs = [_calibrated(each, float(size)) for each, size in zip(said, batch_size, strict=True)]
     measured = np.array(pairs, float).reshape(len(rows), 2)
+    bare = np.zeros(len(rows), bool) if coverage is None else coverage < UNCOVERED
     candidates: tuple[tuple[Origin, Floats, Floats], ...] = (
         ("calibrated", measured[:, 0], measured[:, 1]),
         ("replica", beside.seconds, beside.error),
         ("undrafted", own.seconds, own.error),
+        ("uncovered", np.where(bare, fitted.seconds, np.nan), fitted.error),
         ("declared", declared, DECLARED_ERROR * declared),
         ("fitted", fitted.seconds, fitted.error),
     )
@@ -108,15 +121,21 @@ def _beside(state: State, rows: npt.NDArray[np.intp], batch_size: Floats) -> fit
     """Return the plain step time of replicas of the same model that do not speculate, their sums added."""
     pooled = np.zeros(len(rows), fits.DTYPE)
     counted = state.step_times["undrafted"][:, 0, 0] > 0.0
-    sums: dict[str, Floats] = {}
+    sums: dict[tuple[str, str], Floats] = {}
     for row in np.flatnonzero(counted & ~state.status["speculating"]).tolist():
-        name = state.identities[row].key.model_name
-        sums[name] = sums.get(name, 0.0) + state.step_times["undrafted"][row]
+        kind = _kind(state, row)
+        sums[kind] = sums.get(kind, 0.0) + state.step_times["undrafted"][row]
     if sums:
         for index, row in enumerate(rows.tolist()):
-            if state.status["speculating"][row] and state.identities[row].key.model_name in sums:
-                pooled["undrafted"][index] = sums[state.identities[row].key.model_name]
+            if state.status["speculating"][row] and _kind(state, row) in sums:
+                pooled["undrafted"][index] = sums[_kind(state, row)]
     return fits.undrafted(pooled, batch_size)
+
+
+def _kind(state: State, row: int) -> tuple[str, str]:
+    """Return model and hardware of a stream: step times of other hardware say nothing of it."""
+    identity = state.identities[row]
+    return identity.key.model_name, identity.hardware
 
 
 def speedups(plain: PlainSteps, made: Estimates) -> Floats:
