@@ -82,8 +82,8 @@ async def test_a_name_that_becomes_slow_keeps_its_addresses(
     assert len(await found.resolve("a.slow", 80)) == 1
     names.wrong = socket.gaierror(socket.EAI_NONAME, "no such name")
     async with asyncio.timeout(20):
-        with pytest.raises(OSError, match="no such name"):
-            while True:  # until a lookup has ended within the patience
+        with pytest.raises(OSError, match="no such name"):  # noqa: PT012 - until a lookup has ended within the patience
+            while True:
                 await found.resolve("a.slow", 80)
                 await asyncio.sleep(0.01)
     with pytest.raises(OSError, match="no such name"):
