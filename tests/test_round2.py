@@ -91,6 +91,29 @@ def test_a_draft_that_accepts_nothing_is_dead_at_once() -> None:
     assert told.state.identities[0].key.model_name == "Big Model 27B Quant"
 
 
+def test_one_token_of_one_request_is_a_dead_draft() -> None:
+    """N04: 633 draft tokens in 211 drafts of one request, one accepted: dead with the page that says so."""
+    told = replayed("N04")
+    assert told.kinds() == [("dead_draft", "0")]
+    assert told.opened[0].severity == "critical"
+    assert told.opened[0].after.mal == pytest.approx(1.005, abs=0.001)
+
+
+def test_a_slide_of_totals_is_told_and_its_baseline_stays() -> None:
+    """N06s: 3.4 to 1.9 in two hours, totals only: told by 90 min, a collapse at the end, the baseline above 3.2.
+
+    N06v: the same slower and not as far: told, and the baseline stays above 3.3.
+    """
+    told = replayed("N06s")
+    assert list(dict.fromkeys(event.kind for event in told.opened)) == ["drop", "collapse"]
+    assert told.opened[0].raised_at - first_page("N06s") <= 90 * 60.0
+    assert told.opened[-1].severity == "critical"
+    assert float(str(told.stream("0")["baseline_mal"])) > 3.2
+    slower = replayed("N06v")
+    assert {event.kind for event in slower.opened} == {"drop"}
+    assert float(str(slower.stream("0")["baseline_mal"])) > 3.3
+
+
 def test_the_workers_on_a_routers_page_are_streams_of_their_own() -> None:
     """N07: two workers, the draft of one dies: critical for it alone, and no gauge is a sum."""
     told = replayed("N07")

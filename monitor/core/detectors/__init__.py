@@ -90,11 +90,23 @@ WARM_BUCKETS = 40
 """Buckets of baseline before they alarm, and before a stream is called ok: half an hour where 8 s make one
 bucket, ten minutes of 15 s scrapes."""
 
+YOUNG_BUCKETS = 12
+"""Buckets of baseline before a fall is told of a stream that is not warm: three minutes of 15 s scrapes."""
+
+YOUNG_LOSS = 0.2
+"""Share of the benefit that a fall of a young stream costs to be told: a quarter, known to a fifth of it."""
+
+NEARLY = 0.99
+"""Share of a limit that is shown of what is beyond it and yet no news."""
+
 STARTED_BUCKETS = 3
 """Buckets before anything is learnt: the first ones are what the baseline begins with."""
 
 CALM = 0.5
 """Share of a limit from which on a bucket teaches nothing: what may be a change must not become the usual."""
+
+YOUNG_CALM = 0.2
+"""The same of falls in a stream that is not warm: noise that learns a fall hides it."""
 
 CALM_PLUNGE = 0.1
 """The same of `plunge`, whose sum is 0 while nothing is wrong."""
@@ -210,12 +222,16 @@ def _see_buckets(
     bucket = _unexplained(state, measured, undisturbed)
     started = undisturbed & (baseline["buckets"] >= STARTED_BUCKETS)
     warm = (baseline["buckets"] >= WARM_BUCKETS) & (bucket.age >= WARM_SECONDS)
-    verdict = level.step(plan, state["level"], bucket, warm, started & bucket.usable[:, 0])
+    young = baseline["buckets"] >= YOUNG_BUCKETS
+    verdict = level.step(plan, state["level"], bucket, warm | young, started & bucket.usable[:, 0])
+    if not warm.all() or (bucket.age <= level.YOUNG_SECONDS).any():
+        verdict = _of_young(plan, state, bucket, verdict, warm)
     # how noisy a contrast is must be known, too: those of a larger k's positions are young in an old stream
     settled = (warm & undisturbed)[:, None] & (state["noise"]["seen"][:, 1:] >= WARM_BUCKETS)
     shifted = shape.step(plan, state["shape"], bucket, baseline, state["noise"]["spread"], settled)
     excitement = np.maximum(np.maximum(verdict.down, verdict.up), shifted.max(1))
-    calm = started & (excitement < CALM) & (seen.plunge[rows] < CALM_PLUNGE)
+    calm = started & verdict.calm & (excitement < CALM) & (seen.plunge[rows] < CALM_PLUNGE)
+    calm &= warm | (verdict.down < YOUNG_CALM)
     learning = calm[:, None] & bucket.usable
     _learn(state, bucket, measured.score[:, 0] - state["traffic"]["explained"], learning)
     sightings.note(seen.level, rows, verdict)
@@ -230,12 +246,35 @@ def _see_buckets(
     # many drafts of few requests count for no more than the requests
     weight = 1.0 / (1.0 + noise.LEVEL_FLOOR / state["noise"]["spread"][:, 0] * bucket.information[:, 0])
     joining = undisturbed & (seen.dead[rows] < 1.0)
+    doubt = plunge.doubt(baseline, state["noise"]["spread"][:, 0])
     if joining.all():
-        reference.add(baseline, state["bucket"], trials, rows, weight, calm)
+        reference.add(baseline, state["bucket"], trials, rows, weight, calm, doubt)
     elif joining.any():
-        part = baseline[joining]
-        reference.add(part, state["bucket"][joining], trials, rows[joining], weight[joining], calm[joining])
+        part, bucket = baseline[joining], state["bucket"][joining]
+        reference.add(part, bucket, trials, rows[joining], weight[joining], calm[joining], doubt[joining])
         baseline[joining] = part
+
+
+def _of_young(
+    plan: DetectionPlan, state: State, bucket: Bucket, verdict: base.Verdict, warm: Bools
+) -> base.Verdict:
+    """Return the verdict of `level` with what rows in their first hours show against their begin.
+
+    What the first minutes were may have been bad luck: before a row is `warm` better is no news, and a fall
+    is one where it costs `YOUNG_LOSS` of the benefit.
+    """
+    baseline = state["baseline"]
+    own = (state["heir"]["from"] == inheritance.NOBODY) & (baseline["buckets"] >= YOUNG_BUCKETS)
+    unknown = plunge.doubt(baseline, state["noise"]["spread"][:, 0])
+    fallen = level.from_begin(plan, state["level"], bucket, unknown, baseline["buckets"] * own)
+    down = np.maximum(verdict.down, fallen)
+    for row in np.flatnonzero((down >= 1.0) & (~warm | (fallen >= 1.0))).tolist():
+        shift = np.array([level.estimate(state["level"], row, -1.0)])
+        one = state[row : row + 1]
+        lost = reference.lost_by(one["baseline"], shift)[0]
+        lost = np.fmax(lost, reference.lost(one["baseline"], one["trouble"]["recent"], np.zeros(1))[0])
+        down[row] = down[row] if lost >= YOUNG_LOSS else min(down[row], NEARLY)
+    return replace(verdict, down=down, up=verdict.up * warm)
 
 
 def _measure(state: State, at: Floats) -> Bucket:
@@ -275,7 +314,7 @@ def _see_blocks(plan: DetectionPlan, state: State, rows: Indices, at: Floats, se
     if not len(full):
         return
     part, baseline, about = state["trend"][full], state["baseline"][full], passing[full]
-    on = (state["trouble"]["kind"][full] == 0) & (baseline["buckets"] >= WARM_BUCKETS)
+    on = (state["trouble"]["kind"][full] == 0) & (baseline["buckets"] >= YOUNG_BUCKETS)
     verdict = trend.step(plan, part, baseline, about, at[full], on)
     state["trend"][full], passing[full] = part, about
     where = rows[full]

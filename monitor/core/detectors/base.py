@@ -159,12 +159,16 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A detector's word on B rows: scores in units of its limit and when the change it sees began."""
+    """A detector's word on B rows: scores in units of its limit and when the change it sees began.
+
+    calm [B]: nothing is seen that might be a change, on duty or not.
+    """
 
     down: Floats
     up: Floats
     down_since: Floats
     up_since: Floats
+    calm: Bools
 
 
 def nats(plan: DetectionPlan) -> float:

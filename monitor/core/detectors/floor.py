@@ -5,7 +5,8 @@ Dead, with D drafts, A accepted tokens and the floor f = `floor_mal` - 1 tokens 
     (A ln(A / fD) - A + fD) / `DISPERSION`  ≥  `LIMIT_NATS`,  A < fD        (Poisson likelihood ratio)
 
 over the last `MEMORY_DRAFTS` drafts; or nothing at all accepted of the first `ZERO_DRAFTS` (40) drafts of a
-stream, which a healthy draft (position 0 at 0.3 and more) does once in a million times. Silent: tokens
+stream, which a healthy draft (position 0 at 0.3 and more) does once in a million times, or one token of the
+first `ONE_DRAFTS` (160), though all were of one request. Silent: tokens
 flow and nothing is drafted for `silent_seconds`, after drafts were seen.
 
 Assumes that accepted tokens come in runs and by requests, so that their variance is `DISPERSION` (3) times
@@ -47,6 +48,9 @@ ALIVE_MEMORY_DRAFTS = 64.0
 ZERO_DRAFTS = 40.0
 """First drafts of which none accepted is dead: a draft accepted at 0.3 does it once in a million times."""
 
+ONE_DRAFTS = 160.0
+"""The same of which one was accepted, all of one request or not: once in 500,000 times at a rate of 0.1."""
+
 CLEARLY_ABOVE = 2.0
 """Times the floor's tokens a draft that a draft must have to be alive: between the two it stays what it
 was."""
@@ -87,8 +91,8 @@ def step(plan: base.DetectionPlan, state: State, trials: Trials, healthy: Bools)
     """Return the score [B] that the draft is dead, in units of the limit.
 
     It is the likelihood ratio of the accepted tokens a draft against the floor (Poisson, the variance
-    `DISPERSION` times larger) over the last `MEMORY_DRAFTS`; or, before a first token was ever accepted,
-    nothing accepted of 40 drafts. Where the baseline is `healthy`, two intervals must say so.
+    `DISPERSION` times larger) over the last `MEMORY_DRAFTS`; or, at a stream's begin, nothing accepted of 40
+    drafts, or one of 160. Where the baseline is `healthy`, two intervals must say so.
     """
     allowed, drafts = plan.floor_mal - 1.0, trials.drafts
     fade = np.exp(-drafts / MEMORY_DRAFTS)
@@ -103,7 +107,8 @@ def step(plan: base.DetectionPlan, state: State, trials: Trials, healthy: Bools)
     if not below.any():
         return np.zeros(len(drafts))
     nats = _poisson_nats(kept, allowed * total)
-    never = (state["ever_accepted"] <= 0.0) & (total >= ZERO_DRAFTS)
+    ever, first = state["ever_accepted"], np.fmax(total, trials.proposed)
+    never = ((ever <= 0.0) & (first >= ZERO_DRAFTS)) | ((ever <= 1.0) & (first >= ONE_DRAFTS))
     dead = np.maximum(nats * below / (DISPERSION * LIMIT_NATS), never)
     # one torn page must not call a draft dead that was alive a minute ago
     strikes = state["strikes"]

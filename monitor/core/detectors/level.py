@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor.core.detectors import base
-from monitor.core.detectors.measures import excursions
+from monitor.core.detectors.measures import excursions, rhythm
 
 if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Bucket, Floats, State
@@ -114,6 +114,21 @@ INHERITED = -1
 DOUBT_ERRORS = 2.0
 """Errors of where a new stream stands by which the band is wider at first: 95 of 100 replicas lie within."""
 
+YOUNG_DOUBT = 0.02
+"""The same of a stream that begins with nothing, about its own first minutes: a few requests, no rhythm."""
+
+YOUNG_SECONDS = 2 * 3600.0
+"""Seconds in which a stream that nobody knew is held against its own begin, too."""
+
+YOUNG_MEANS = slice(2, 4)
+"""Which of the running means are: those of the last 10 and 40 buckets."""
+
+YOUNG_WANDER = 0.07**2
+"""Variance (logits²) of its wander, of which it has shown nothing: the simulations' drift."""
+
+REPEATED = 5.0
+"""Buckets that tell the same as one would if requests did not outlive them."""
+
 DOUBT_KEPT = 1.0 - 1.0 / 240.0
 """Share of that which a bucket leaves: gone within hours at 15 s, when the means are its own."""
 
@@ -182,6 +197,7 @@ def allocate(state: State) -> None:
     state["signature"] = 1.0 - (_RESPONSE * PRIOR_WEIGHTS).sum(1)
     state["spread"] = 1.0
     state["age"] = -1
+    state["doubt"] = YOUNG_DOUBT
     excursions.allocate(state, EXCURSIONS_PRIOR)
 
 
@@ -208,6 +224,26 @@ def inherit(state: State, shift: Floats, doubt: float, at: float) -> None:
     state["doubt"] = doubt
 
 
+def from_begin(
+    plan: base.DetectionPlan, state: State, bucket: Bucket, baseline_doubt: Floats, kept: Floats
+) -> Floats:
+    """Return the score [B] of the last minutes' fall from a young stream's begin, in units of the limit.
+
+    z = mean / √(noise of its buckets + what a stream strays + what its begin is not known by), z² / 2 in
+    nats. Unlike steps it does not get lost when the running means have taken the fall in. kept [B]: how many
+    buckets there were; 0 where the begin is no reference.
+    """
+    root = np.sqrt(bucket.variance[:, 0])[:, None]
+    spread = bucket.variance[:, :1] * state["spread"][:, None]
+    memory = np.minimum(2.0 * MEMORIES[YOUNG_MEANS], np.maximum(kept, 1.0)[:, None])
+    strays = rhythm.strayed(bucket.age, YOUNG_WANDER) + baseline_doubt * baseline_doubt
+    variance = spread * REPEATED / memory + strays[:, None]
+    z = np.minimum(state["means"][:, YOUNG_MEANS] * root, 0.0) / np.sqrt(variance)
+    young = (kept > 0.0) & (bucket.age <= YOUNG_SECONDS)
+    result: Floats = young * 0.5 * (z * z).max(1) / limits(plan, state)[:, 0]
+    return result
+
+
 def limits(plan: base.DetectionPlan, state: State) -> Floats:
     """Return the decision limit [B, 2] in nats for falls and rises."""
     nats = base.nats(plan) + EXTRA_NATS
@@ -231,10 +267,12 @@ def step(plan: base.DetectionPlan, state: State, bucket: Bucket, on: Bools, lear
     surprise = scaled - predicted
     limit = limits(plan, state)
     share = base.bucket_share(bucket.variance[:, 0], bucket.score[:, 0])
-    cap = np.sqrt(2.0 * limit.min(1) * share) + 0.02
+    doubt = DOUBT_ERRORS * state["doubt"]
+    # what is doubted is no evidence, so it takes no part of what one bucket may bring
+    cap = np.sqrt(2.0 * limit.min(1) * share) + 0.02 + doubt / (root * sigma)
     _candidates(state, base.clip(surprise / sigma, -cap, cap), root * sigma, bucket.began_at, settled)
     pull, power = state["pull"].astype(np.float64), np.maximum(state["power"].astype(np.float64), 1e-9)
-    band = DEAD_BAND * (1.0 + 3.0 * np.exp(-bucket.age / SETTLING_SECONDS)) + DOUBT_ERRORS * state["doubt"]
+    band = DEAD_BAND * (1.0 + 3.0 * np.exp(-bucket.age / SETTLING_SECONDS)) + doubt
     state["doubt"] *= DOUBT_KEPT
     beyond = np.maximum(np.abs(pull) - band[:, None] * power, 0.0) * (state["age"] >= 0)
     evidence = beyond * beyond / (2.0 * power)
@@ -245,10 +283,11 @@ def step(plan: base.DetectionPlan, state: State, bucket: Bucket, on: Bools, lear
     statistic = evidence[row, best] * (falling[row, best] == _FALLS)
     excursions.learn(state, statistic, statistic < 1.0, on[:, None])
     ratio = statistic / limit
-    _learn(state, scaled, predicted, surprise, learning & settled & (ratio.max(1) < CALM))
+    calm = ratio.max(1) < CALM
+    _learn(state, scaled, predicted, surprise, learning & settled & calm)
     ratio *= on[:, None]
     since = state["epoch"][:, None] + state["born_at"][row, best]
-    return base.Verdict(ratio[:, 0], ratio[:, 1], since[:, 0], since[:, 1])
+    return base.Verdict(ratio[:, 0], ratio[:, 1], since[:, 0], since[:, 1], calm)
 
 
 _FALLS = np.array([True, False])

@@ -129,6 +129,12 @@ def ready(baseline: State, trials: Trials) -> Bools:
     return result
 
 
+def doubt(baseline: State, spread: Floats) -> Floats:
+    """Return the logits [B] by which a baseline of few requests may be too high (`DOUBT_ERRORS` errors)."""
+    result: Floats = DOUBT_ERRORS * np.sqrt(spread / np.maximum(baseline["information"][:, 0], 1.0))
+    return result
+
+
 def step(
     plan: base.DetectionPlan, state: State, trials: Trials, baseline: State, spread: Floats, local: Floats
 ) -> Floats:
@@ -139,8 +145,7 @@ def step(
     rate, known = baseline["rate"], reference.known(baseline)
     tried = trials.sums[:, base.TRIALS] * known
     won = trials.sums[:, base.SUCCESSES] * known
-    doubt = spread / np.maximum(baseline["information"][:, 0], 1.0)
-    band = DEAD_BAND + DOUBT_ERRORS * np.sqrt(doubt)
+    band = DEAD_BAND + doubt(baseline, spread)
     unharmed = rate / (1.0 - rate) * np.exp(local - band)[:, None]
     fallen = unharmed * np.exp(-SIZE)
     lost = np.log((1.0 + unharmed) / (1.0 + fallen))

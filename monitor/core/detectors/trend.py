@@ -9,7 +9,7 @@ by the requests behind them, means over the last 15, 45 and 150 minutes, less wh
 and |z| is held against √(2 · nats). Noise is learnt from how neighbouring blocks differ, wander from how far
 an hour strays from the rhythm; both start from priors (`WANDER_PRIOR` 0.07² logits²). In the first day, when
 the rhythm would take any slide for the hour of the day, a fall is held against where the stream began, too,
-with an error of `FIRST_DAY_SD`: deeper than a day swings.
+with an error of `rhythm.FIRST_DAY_SD` and less in its first hours: deeper than a day swings.
 
 Finds slow decay, and drops too small for their first minutes to show. Needs about a day to be sharp. Cannot
 tell a decay from traffic that changed for good and that no counter tells, nor, in the first day, a slide of
@@ -42,8 +42,8 @@ NAME = "trend"
 BLOCK_SECONDS = 290.0
 """Seconds of a block at least: five minutes, less what scrapes are late."""
 
-START_BLOCKS = 6
-"""Blocks before anything is told: the shortest window twice."""
+START_BLOCKS = 8
+"""Blocks before anything else is told: the shortest window twice, and what is young."""
 
 WINDOWS = np.array([900.0, 2700.0, 9000.0])
 """Seconds (e-folding) of the means: a drop too small for its first minutes, a slide of an hour, one of
@@ -62,8 +62,11 @@ WANDER_BLOCKS = 144.0
 WANDER_MEMORY = 1440.0
 """Blocks over which it is learnt: five days."""
 
-DAY_BLOCKS, FIRST_DAY_SD = 288.0, 0.35
-"""Blocks of the first day, and the logits (standard deviation) by which a first day may leave its begin."""
+DAY_BLOCKS = 288.0
+"""Blocks of the first day, in which the level is held against its begin, too (`rhythm.FIRST_DAY_SD`)."""
+
+YOUNG_BLOCKS = 3
+"""Blocks that a stream begins with, a quarter of an hour; after it a fall from there is told."""
 
 LEFT_OUT, LEARNT_BLOCKS = 0.24, 864.0
 """Share of the variance that calm hours leave out, and the blocks (three days) in which it is made up for."""
@@ -183,7 +186,7 @@ def step(
 ) -> base.Verdict:
     """Return the verdict on full blocks; rows take part where `on`. `about`: the traffic."""
     known = reference.known(baseline)
-    state["rate"] = np.where(known & (state["rate"] <= 0.0), baseline["rate"], state["rate"])
+    _set_out(state, baseline, known)
     block = scores.against(state["sums"], np.where(known, state["rate"], 0.5), known)
     deviation = state["traffic"] / np.maximum(state["sums"][:, base.DRAFTS, None], 1.0)
     state["sums"], state["traffic"] = 0.0, 0.0
@@ -198,8 +201,8 @@ def step(
     z = mean / np.sqrt(variance) * (error < LARGEST_NOISE)
     limit = np.sqrt(2.0 * (base.nats(plan) + EXTRA_NATS))
     down, up = np.maximum(-z.min(1), 0.0) / limit, np.maximum(z.max(1), 0.0) / limit
-    far = (raw[:, 1] + seen.level) * (state["blocks"] < DAY_BLOCKS)
-    deep = np.maximum(-far / FIRST_DAY_SD, 0.0) / limit
+    far = (raw[:, 0] + seen.level) * (state["blocks"] < DAY_BLOCKS)
+    deep = np.maximum(-far / np.sqrt(_first_day(state, baseline, information, error[:, 0], at)), 0.0) / limit
     shift = mean[np.arange(len(at)), np.where(down > up, z.argmin(1), z.argmax(1))]
     state["shift"] = np.where(deep > down, far, shift)
     state["expected"] = np.where(deep > down, 0.0, seen.level)
@@ -216,7 +219,24 @@ def step(
     state["last_information"] = information * on
     state["blocks"] += on
     active = on & (state["blocks"] > START_BLOCKS)
-    return base.Verdict(down * active, up * active, state["down_since"].copy(), state["up_since"].copy())
+    down = np.where(active, down, deep * (on & (state["blocks"] > YOUNG_BLOCKS)))
+    since = state["down_since"].copy(), state["up_since"].copy()
+    return base.Verdict(down, up * active, *since, highest < CALM)
+
+
+def _set_out(state: State, baseline: State, known: Bools) -> None:
+    """Take the baseline of the first quarter of an hour for where the `known` positions [B, 8] began."""
+    unset = (state["rate"] <= 0.0) | (state["blocks"] < YOUNG_BLOCKS)[:, None]
+    state["rate"] = np.where(known & unset, baseline["rate"], state["rate"])
+
+
+def _first_day(state: State, baseline: State, information: Floats, error: Floats, at: Floats) -> Floats:
+    """Return the variance [B] of how far the last quarter of an hour may lie from where the stream began.
+
+    error [B]: of the window, for its few requests. Where it began is known as well as one block is.
+    """
+    few = NOISE_SHARE * (error + state["spread"] / information)
+    return rhythm.strayed(at - baseline["began_at"], state["wander"]) + few
 
 
 def _windows(

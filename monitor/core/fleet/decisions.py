@@ -335,9 +335,10 @@ def _mean_level(part: State, shift: float) -> base.Level:
     """Return the mean over replicas of what their baselines promise, all shifted by as many logits."""
     odds = part["rate"] / (1.0 - part["rate"]) * np.exp(shift)
     rate = odds / (1.0 + odds)
-    drafted = (part["known"] > 0.0).sum(1).astype(np.float64)
-    mal = 1.0 + reference.expected_accepted(rate, drafted, np.zeros(len(part), bool))
+    known, single = (part["known"] > 0.0).sum(1).astype(np.float64), part["single"] > 0.0
+    drafted = np.where(single, part["drafted"], known)
+    mal = 1.0 + reference.expected_accepted(rate, drafted, single)
     weight = part["sums"][:, base.DRAFTS]
     mean = float((mal * weight).sum() / weight.sum())
-    conditional = tuple(rate[:, : int(drafted.max())].mean(0).tolist())
+    conditional = tuple(rate[:, : int(known.max())].mean(0).tolist())
     return base.Level(mean, float(mal.min()), float(mal.max()), conditional, float(weight.sum()))

@@ -81,6 +81,7 @@ class Parts:
 def allocate(state: State) -> None:
     """Set fresh rows to what is assumed before anything was learnt."""
     level.allocate(state["level"])
+    state["level"]["doubt"] = 0.0
 
 
 def parts(score: Floats, variance: Floats, of: Indices, healthy: Bools) -> Parts:

@@ -20,6 +20,7 @@ buckets, lumps up to the stream's usual size count in full: how these scatter is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,6 +61,12 @@ LUMP_MEMORY = 16.0
 LARGEST_LUMP = 4.0
 """Times the usual size that one lump counts for in learning it: one giant is no habit."""
 
+ENDLESS = 1e6
+"""The length of drafts of which nobody tells how long they are: longer than any."""
+
+_ODDS = -9.0, 9.0, 721
+"""Logits between which rates are tabled, and how many: to a fortieth of a logit."""
+
 DTYPE = np.dtype([("sums", "f8", base.NUM_SUMS), ("began_at", "f8"), ("usual_lump", "f8")])
 _INDEX = np.arange(base.POSITIONS)
 
@@ -71,8 +78,8 @@ class Trials:
     sums [B, 19]: columns as in `base`; drafts, accepted [B], in drafts of what the counts are worth;
     proposed [B]: the drafts that were counted, NaN where they were not; lump [B]: credited at the end of
     requests; drafted [B]: how many positions nearly all drafts had; depth [B]: how many they had on the mean;
-    single [B]: only the mean is known, and position 0 stands for every position (as if draft lengths were
-    geometric).
+    single [B]: only the mean is known, and position 0 stands for every one of the `drafted` (`ENDLESS` where
+    nobody tells k).
     """
 
     at: Floats
@@ -102,6 +109,10 @@ def from_counts(counts: Counts, usual: Floats) -> Trials:
     single = counts.positions == 0
     depth = _depth(counts, counted)
     drafted = _drafted(counts, counted, depth, usual)
+    tried = drafts + accepted
+    if single.any():
+        drafted = np.where(single, _length(counts, counted), drafted)
+        tried = np.where(single, drafts * _alike(accepted / np.maximum(drafts, 1e-9), drafted), tried)
     sums = np.zeros((len(drafts), base.NUM_SUMS))
     _put_positions(sums, counts.accepted * weight[:, None])
     sums[:, 0] = drafts
@@ -109,7 +120,7 @@ def from_counts(counts: Counts, usual: Floats) -> Trials:
     sums[:, base.TRIALS] *= known
     sums[:, base.SUCCESSES] *= known
     if single.any():
-        sums[:, 0] += accepted * single
+        sums[:, 0] = np.where(single, tried, sums[:, 0])
         sums[:, base.POSITIONS] += accepted * single
     # what is a little too much on a torn page is no rate above 1
     sums[:, base.SUCCESSES] = np.minimum(sums[:, base.SUCCESSES], sums[:, base.TRIALS])
@@ -177,6 +188,39 @@ def _longest(accepted: Floats, drafts: Floats, depth: Floats, positions: Floats)
     longest = np.maximum((place * ~past).max(1), np.ceil(depth - A_STEP))
     result: Floats = np.minimum(longest, positions)
     return result
+
+
+def _length(counts: Counts, drafts: Floats) -> Floats:
+    """Return k [B] as the page tells it, or as its draft tokens do; `ENDLESS` where neither does."""
+    tokens = counts.values[:, Counter.DRAFT_TOKENS]
+    told = (tokens > 0.0) & (drafts > 0.0)
+    mean = np.where(told, np.ceil(np.where(told, tokens, 0.0) / np.maximum(drafts, 1.0) - A_STEP), ENDLESS)
+    stated = counts.num_speculative_tokens.astype(np.float64)
+    length = np.where(stated > 0.0, np.minimum(stated, mean), mean)
+    return np.maximum(length, 1.0)
+
+
+def _alike(accepted: Floats, drafted: Floats) -> Floats:
+    """Return how many positions a draft tried [B], were all `drafted` accepted alike and `accepted` in all.
+
+    A draft tries one position more than it has accepted, but for those of which all was accepted: in a
+    short draft that are many, and as many trials as tokens would hide half of a fall.
+    """
+    tried = 1.0 + accepted
+    for length in np.unique(drafted).tolist():
+        if length < ENDLESS:
+            of = drafted == length
+            kept, trials = _of_length(int(length))
+            tried[of] = np.interp(accepted[of], kept, trials)
+    return tried
+
+
+@cache
+def _of_length(length: int) -> tuple[Floats, Floats]:
+    """Return the accepted tokens and the trials of a draft of so many positions, by rates that rise."""
+    rate = 1.0 / (1.0 + np.exp(-np.linspace(*_ODDS)))
+    trials = np.power(rate[:, None], np.arange(length)).sum(1)
+    return rate * trials, trials
 
 
 def gather(bucket: State, trials: Trials) -> Bools:

@@ -1,7 +1,9 @@
 """The baseline: conditional acceptance per position over the last day of this regime's undisturbed traffic.
 
 What a bucket saw joins the baseline only after a quarantine, and never while a trouble is open or a
-detector is near its limit: the baseline does not follow a fall. Time without traffic does not age it.
+detector is near its limit: the baseline does not follow a fall. Nor does it learn, whatever the detectors
+say, what misses a quarter of its benefit: what was in quarantine comes together and joins once its mean does
+not. Time without traffic does not age it.
 
 A MAL is only comparable with one of drafts of the same length. Where these change, the baseline's is what its
 conditional acceptances promise for the new length; where lengths are mixed and no position but the first is
@@ -38,7 +40,12 @@ QUARANTINE_SHARE = 0.3
 """Share of a stream's age that counts wait, between the two."""
 
 LONGEST_QUARANTINE_SECONDS = 4500.0
-"""Seconds after which counts join though the stream is never calm: an hour and a quarter is no moment."""
+"""Seconds after which counts of a stream that is never calm join if they show the usual level, and are
+thrown away if not: an hour and a quarter is no moment."""
+
+LARGEST_LOSS, USUAL_LOSS = 0.25, 0.125
+"""Shares of the baseline's benefit from which on what misses them is not learnt: of calm traffic, and of
+what was never calm, where half as much must be shown to be the usual level."""
 
 START_DRAFTS = 500.0
 """Drafts that join at once, for a stream that knows nothing: a few requests."""
@@ -104,15 +111,21 @@ def known(state: State) -> Bools:
 def expected_accepted(rate: Floats, drafted: Floats, single: Bools) -> Floats:
     """Return the accepted tokens a draft [B] that conditional acceptances promise for `drafted` positions.
 
-    The eighth rate stands for all positions from the eighth on.
+    The eighth rate stands for all positions from the eighth on, the first for all where only totals are
+    known (`single`).
     """
+    if single.any():
+        first = rate[:, 0]
+        alike: Floats = first * (1.0 - first**drafted) / (1.0 - first)
+        if single.all():
+            return alike
     reach = np.cumprod(rate, axis=1)
     inside = np.minimum(drafted, base.POSITIONS)[:, None] > _INDEX
     last = rate[:, -1]
     more = np.maximum(drafted - base.POSITIONS, 0.0)
     tail = reach[:, -1] * last * (1.0 - last**more) / (1.0 - last)
-    result: Floats = np.where(single, rate[:, 0] / (1.0 - rate[:, 0]), (reach * inside).sum(1) + tail)
-    return result
+    apart: Floats = (reach * inside).sum(1) + tail
+    return np.where(single, alike, apart) if single.any() else apart
 
 
 def derive(state: State) -> None:
@@ -183,12 +196,22 @@ def _by_length(rate: Floats, length: Floats) -> Floats:
     return result
 
 
-def add(state: State, bucket: State, trials: Trials, rows: base.Indices, weight: Floats, calm: Bools) -> None:
+def add(
+    state: State,
+    bucket: State,
+    trials: Trials,
+    rows: base.Indices,
+    weight: Floats,
+    calm: Bools,
+    doubt: Floats,
+) -> None:
     """Take full buckets into quarantine, and let the baseline have what was long enough in it.
+
+    doubt [B]: logits that the baseline may be too high by.
 
     The quarantine has two rooms: when the fresh one is as old as the quarantine is long, what is in the
     aged one joins the baseline and the fresh one becomes the aged one. A young stream has a shorter
-    quarantine, its first drafts none. A stream that is never calm waits an hour and joins all the same.
+    quarantine, its first drafts none.
     """
     at, began = trials.at[rows], bucket["began_at"]
     starting = state["sums"][:, base.DRAFTS] < START_DRAFTS
@@ -202,8 +225,8 @@ def add(state: State, bucket: State, trials: Trials, rows: base.Indices, weight:
     state["fresh_since"] = since
     fresh += bucket["sums"] * np.where(starting, 1.0, weight)[:, None]
     age = at - since
-    least = base.clip(QUARANTINE_SHARE * (at - life), LEAST_QUARANTINE_SECONDS, QUARANTINE_SECONDS)
-    join = (calm & (age >= least)) | (age > LONGEST_QUARANTINE_SECONDS) | starting
+    waited = age > LONGEST_QUARANTINE_SECONDS
+    join = _usual(state, calm, age, at - life, doubt) | starting
     drafted, length = trials.drafted[rows], depth(bucket["sums"])
     grown = (state["trusted"] < base.POSITIONS) & (at - life >= GROWN_SECONDS)
     state["trusted"] = np.where(grown, base.POSITIONS, state["trusted"])
@@ -216,6 +239,46 @@ def add(state: State, bucket: State, trials: Trials, rows: base.Indices, weight:
         _join(part, join[changed], starting[changed], np.minimum(age[changed], LONGEST_QUARANTINE_SECONDS))
         derive(part)
         state[changed] = part
+    _throw_away(state, waited & ~join)
+
+
+def _usual(state: State, calm: Bools, age: Floats, life: Floats, doubt: Floats) -> Bools:
+    """Return the rows [B] whose quarantine of so many seconds (`age`) is over and shows the usual level."""
+    least = base.clip(QUARANTINE_SHARE * life, LEAST_QUARANTINE_SECONDS, QUARANTINE_SECONDS)
+    waited = age > LONGEST_QUARANTINE_SECONDS
+    over: Bools = (calm & (age >= least)) | waited
+    if over.any():
+        missing = lost(state, state["fresh"] + state["aged"], doubt)
+        over &= missing < np.where(waited & ~calm, USUAL_LOSS, LARGEST_LOSS)
+    return over
+
+
+def _throw_away(state: State, unusual: Bools) -> None:
+    """Throw away the aged room of rows that waited for so long and are still `unusual` [B]."""
+    if unusual.any():
+        state["aged"] = np.where(unusual[:, None], state["fresh"], state["aged"])
+        state["fresh"] = np.where(unusual[:, None], 0.0, state["fresh"])
+
+
+def lost_by(state: State, shift: Floats) -> Floats:
+    """Return the share [B] of the benefit that a `shift` [B] in logit costs."""
+    single = state["single"] > 0.0
+    odds = state["rate"] / (1.0 - state["rate"]) * np.exp(shift)[:, None]
+    before = expected_accepted(state["rate"], state["drafted"], single)
+    after = expected_accepted(odds / (1.0 + odds), state["drafted"], single)
+    result: Floats = 1.0 - after / np.maximum(before, 1e-9)
+    return result
+
+
+def lost(state: State, sums: Floats, doubt: Floats) -> Floats:
+    """Return the share [B] of the benefit that `sums` [B, 19] miss for certain.
+
+    doubt [B]: logits that the baseline may be too high by.
+    """
+    promised = at_depth(state, depth(sums)) * (1.0 - lost_by(state, -doubt))
+    kept = sums[:, base.ACCEPTED] / np.maximum(sums[:, base.DRAFTS], 1.0)
+    result: Floats = (promised - kept) / np.maximum(promised, 1e-9)
+    return result
 
 
 def _join(state: State, join: Bools, starting: Bools, step: Floats) -> None:

@@ -41,6 +41,9 @@ and public reports' load tests look like."""
 WEEKEND_SECONDS = 2 * DAY
 """Seconds for which what the week adds stays: a weekend."""
 
+FIRST_DAY_SD = 0.35
+"""Logits (standard deviation) by which half a first day may leave its begin; less of it the less."""
+
 _DAILY = np.diag(DAILY_SD**2)
 """`DAILY_SD` as a covariance."""
 
@@ -79,6 +82,16 @@ def at_time(state: State, at: Floats) -> Floats:
     """Return the expected level [B] at a time."""
     level: Floats = (of_day(at) * state["theta"]).sum(1) + week.adds(state["week"], at)
     return level
+
+
+def strayed(age: Floats, wander: Floats | float) -> Floats:
+    """Return the variance [B] of how far a stream may be from where it began, of which no day was seen yet.
+
+    age [B]: seconds since; wander: variance of how far the level strays from the rhythm.
+    """
+    swing = FIRST_DAY_SD * np.sin(np.pi / DAY * np.minimum(np.maximum(age, 0.0), 0.5 * DAY))
+    result: Floats = swing * swing - 2.0 * wander * np.expm1(-np.maximum(age, 0.0) / WANDER_SECONDS)
+    return result
 
 
 def of_day(at: Floats) -> Floats:

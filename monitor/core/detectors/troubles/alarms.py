@@ -330,7 +330,8 @@ def said(case: Case, action: Action) -> Alarm:
     kind = TROUBLES[int(trouble["kind"][row]) - 1]
     detector = SEERS[int(trouble["detector"][row])]
     after, explained, unexplained = standing(case.state, row)
-    mask, drafted = int(trouble["positions"][row]), int(min(case.trials.drafted[row], base.POSITIONS))
+    drafted = 1.0 if case.trials.single[row] else min(case.trials.drafted[row], base.POSITIONS)
+    mask = int(trouble["positions"][row])
     return base.Alarm(
         index=row,
         kind=kind,
@@ -340,7 +341,7 @@ def said(case: Case, action: Action) -> Alarm:
         change_point_low=float(trouble["change_low"][row]),
         change_point_high=float(trouble["change_high"][row]),
         raised_at=float(case.trials.at[row]),
-        positions=tuple(j for j in range(drafted) if mask >> j & 1),
+        positions=tuple(j for j in range(int(drafted)) if mask >> j & 1),
         before=diagnosis.before(case, trouble["after"][row]),
         after=after,
         score=float(trouble["score"][row]),

@@ -25,7 +25,7 @@ BENEFIT_LOST = 0.6
 with less left a draft model does not pay its own time."""
 
 NEAR_LIMIT = 0.5
-"""Share of its limit from which on a contrast may be the boundary of the change."""
+"""Share of its limit from which on a contrast may be the boundary of the change, and a fall a plunge."""
 
 NOTEWORTHY = 1.05
 """Times what the judged positions accept from which on the others have a part in the MAL's interval."""
@@ -130,7 +130,10 @@ def _far_fall(case: Case) -> Diagnosis:
 
 def _fall(case: Case, kind: Kind, detector: str, seen: Floats, shift: float) -> Diagnosis:
     # a slide is no page: it becomes a collapse once it is seen to last down there
-    if detector != trend.NAME and collapsed(case, missing_after(case, shift)):
+    plunging = detector == level.NAME and case.seen.plunge[case.row] >= NEAR_LIMIT
+    if (detector != trend.NAME and collapsed(case, missing_after(case, shift))) or (
+        plunging and collapsed(case, missing_now(case))
+    ):
         kind = "collapse"
     since = float(seen[2])
     between = _between(case, detector, -1.0, since)
@@ -249,7 +252,8 @@ def missing_after(case: Case, shift: float) -> tuple[float, float]:
     rate = reference.likely(case.part("baseline"))
     odds = rate / (1.0 - rate) * np.exp(case.state["level"]["local"][case.row])
     # of lengths that are mixed, what drafts of the mean length lose
-    drafted, single = np.rint(case.trials.depth[case.one]), case.trials.single[case.one]
+    single = case.trials.single[case.one]
+    drafted = np.where(single, case.trials.drafted[case.one], np.rint(case.trials.depth[case.one]))
     before = float(reference.expected_accepted(odds / (1.0 + odds), drafted, single)[0])
     odds = odds * np.exp(shift)
     after = float(reference.expected_accepted(odds / (1.0 + odds), drafted, single)[0])
