@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from monitor import settings
+from monitor.core.vocabulary import EVENT_KINDS
 from monitor.service import commands
 from monitor.settings import layers
+from monitor.web import guidance, sentences
 from tests.acceptbench import figures
 from tests.engines import matrix
 
@@ -38,7 +40,19 @@ def commands_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def guidance_tables() -> str:
+    """What to do by kind of event, then by likely cause: the texts of the report's pages."""
+    rows = ["| when specmon says | do this first |", "| --- | --- |"]
+    rows += [
+        f"| {sentences.KIND_WORDS[kind]} (`{kind}`) | {guidance.BY_KIND[kind]} |" for kind in EVENT_KINDS
+    ]
+    rows += ["", "| and the likely cause is | then |", "| --- | --- |"]
+    rows += [f"| {cause.replace('_', ' ')} | {text} |" for cause, text in guidance.BY_CAUSE.items()]
+    return "\n".join(rows) + "\n"
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "guidance": guidance_tables,
     "settings": settings_table,
     "commands": commands_table,
     "engines": matrix.table,

@@ -48,7 +48,7 @@ BY_KIND: Mapping[str, str] = {
         "project."
     ),
 }
-_BY_CAUSE = {
+BY_CAUSE = {
     "traffic": (
         "How well a draft predicts depends on what is asked. Find the tenant or the kind of prompt that "
         "came at that time."
@@ -74,5 +74,5 @@ _BY_CAUSE = {
 def steps(event: Record) -> list[str]:
     """Return what to do, most general first, one step per cause in the order of the event."""
     found = [BY_KIND.get(fields.text(event, "kind"), "")]
-    found += [_BY_CAUSE.get(fields.text(cause, "cause"), "") for cause in fields.records(event, "causes")]
+    found += [BY_CAUSE.get(fields.text(cause, "cause"), "") for cause in fields.records(event, "causes")]
     return [step for step in dict.fromkeys(found) if step]
