@@ -91,15 +91,14 @@ ROOMS: dict[str, frozenset[str]] = {
                 ".detectors.level .detectors.shape .detectors.sightings .detectors.troubles"
             ),
         ),
+        ("core.economics", ".pages.engines .counts .detectors.base .detectors.measures"),
         ("core.events.attribution", ".pages.engines .counts"),
-        ("core.events", ".vocabulary .pages .detectors.base .fleet .events.attribution"),
-        ("core.economics", ".pages.engines .counts"),
+        ("core.events", ".vocabulary .pages .detectors.base .fleet .economics .events.attribution"),
         (
             "core.streams",
             (
-                ".vocabulary .tables .pages .pages.engines .counts .detectors .detectors.base .fleet .events "
-                ".economics "
-                ".events.attribution"
+                ".vocabulary .tables .pages .pages.engines .counts .detectors .detectors.base "
+                ".detectors.measures .fleet .economics .events .events.attribution"
             ),
         ),
         (

@@ -33,6 +33,7 @@ from monitor.core.streams import (
     present,
     quality,
     regimes,
+    release_events,
     stream_events,
 )
 from monitor.core.streams.plans import Plan
@@ -228,11 +229,12 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
     heirs.teach(state, counts, watch, findings)
     tables.put(state.watch, counts.rows, watch)
     findings, shared = fleet_events.judge(plan.detection, state, counts, watch, findings)
+    findings, released = release_events.judge(plan.detection, plan.declared, state, counts, findings)
     _note_findings(state, counts, findings)
     raised = [stream_events.raised(state, counts, alarm, plan.windows) for alarm in findings.alarms]
     looked = present.looked_at(state, counts, watch["trouble"]["kind"] > 0, plan.windows)
     losing = net_losses.judge(plan, state, counts)
-    return Observation(counts, findings), [*switched, *raised, *shared, *looked, *losing]
+    return Observation(counts, findings), [*switched, *raised, *shared, *released, *looked, *losing]
 
 
 def _add_up(plan: Plan, state: State, counts: deltas.Counts) -> None:

@@ -116,7 +116,7 @@ class Saver:
             if not state.targets[identity.key.target].left
             for event in streams.open_events(identity)
         ]
-        return [*found, *state.groups.open.values()]
+        return [*found, *state.groups.open.values(), *state.groups.releases.told()]
 
     def _notices(self, cut: Cut) -> KeptNotices:
         for offer in cut.offers:

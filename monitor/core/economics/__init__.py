@@ -1,1 +1,1 @@
-"""What acceptance and step time are worth: does speculation pay, what a change costs, what to set."""
+"""What acceptance and step time are worth: does it pay, what a change costs, which release is better."""

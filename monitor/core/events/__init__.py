@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from monitor.core.detectors.base import Level
+from monitor.core.economics.verdicts import ReleaseVerdict
 from monitor.core.vocabulary import TROUBLES
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class Event:
     present_at: float = math.nan
     at_opening: Opening | None = None
     past: Past = NO_PAST
+    verdict: ReleaseVerdict | None = None
 
 
 def opened(
@@ -268,15 +270,7 @@ def benefit_lost(before: float, after: float) -> float:
     return (before - after) / (before - 1.0) if before > 1.0 else math.nan
 
 
-@dataclass(frozen=True, slots=True)
-class RegimeVerdict:
-    """What a new regime did to acceptance, and how sure that is (0 to 1)."""
-
-    outcome: Literal["better", "worse", "no_difference"]
-    confidence: float
-
-
-def verdict(before: Level, after: Level) -> RegimeVerdict | None:
+def verdict(before: Level, after: Level) -> ReleaseVerdict | None:
     """Return how two levels compare, None where one is unknown.
 
     Each level's interval is taken for 95 % of a normal distribution; a difference that is surer than 95 % is
@@ -289,8 +283,8 @@ def verdict(before: Level, after: Level) -> RegimeVerdict | None:
     standard_errors = 2.0 * CONFIDENCE_QUANTILE * difference / spread
     confidence = math.erf(abs(standard_errors) / math.sqrt(2.0))
     if abs(standard_errors) < CONFIDENCE_QUANTILE:
-        return RegimeVerdict("no_difference", confidence)
-    return RegimeVerdict("better" if difference > 0 else "worse", confidence)
+        return ReleaseVerdict("no_difference", confidence)
+    return ReleaseVerdict("better" if difference > 0 else "worse", confidence)
 
 
 def as_json(event: Event) -> dict[str, object]:
@@ -349,9 +343,25 @@ def _opening(opening: Opening | None) -> dict[str, object] | None:
     }
 
 
+def word(event: Event) -> ReleaseVerdict | None:
+    """Return what a release or a new regime did to acceptance, None where nothing was compared."""
+    if event.verdict is not None or event.kind != "regime_change":
+        return event.verdict
+    return verdict(event.before, event.after)
+
+
 def _verdict(event: Event) -> dict[str, object] | None:
-    found = verdict(event.before, event.after) if event.kind == "regime_change" else None
-    return None if found is None else {"outcome": found.outcome, "confidence": round(found.confidence, 4)}
+    found = word(event)
+    if found is None:
+        return None
+    return {
+        "outcome": found.outcome,
+        "confidence": round(found.confidence, 4),
+        "difference": number(found.difference),
+        "low": number(found.low),
+        "high": number(found.high),
+        "positions": found.positions or None,
+    }
 
 
 def number(value: float) -> float | None:

@@ -16,6 +16,7 @@ from monitor.core import detectors, fleet, tables
 from monitor.core.counts import deltas, windows
 from monitor.core.detectors.base import Level
 from monitor.core.economics import fits
+from monitor.core.economics.verdicts import Blocks, ReleaseVerdict
 from monitor.core.events import Cost, Event, Opening, Past
 from monitor.core.events.attribution import Cause, Mark
 from monitor.core.pages.scrapes import StreamKey
@@ -23,6 +24,7 @@ from monitor.core.streams import STATUS, TABLES, Identity, State, TargetState, r
 from monitor.core.streams.groups import Groups
 from monitor.core.streams.model_references import References
 from monitor.core.streams.outsets import Outset
+from monitor.core.streams.releases import Comparison, Releases
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +51,10 @@ def freeze(state: State) -> dict[str, bytes]:
         "references": [reference_files.as_json(each) for each in state.references.known.values()],
         "lessons": [reference_files.as_json(each) for each in state.references.lessons],
         "group_events": {number: event_to_json(event) for number, event in state.groups.open.items()},
+        "releases": _releases_to_json(state.groups.releases),
     }
+    blobs["release_streams"] = tables.to_bytes(state.groups.releases.streams)
+    blobs["release_groups"] = tables.to_bytes(state.groups.releases.groups)
     blobs["fleet_streams"] = tables.to_bytes(state.groups.fleet.streams)
     blobs["fleet_groups"] = tables.to_bytes(state.groups.fleet.groups)
     blobs["words"] = json.dumps(words).encode()
@@ -81,6 +86,7 @@ def thaw(plan: Plan, blobs: Mapping[str, bytes]) -> State:
         state.targets = {name: _target_from_json(target) for name, target in words["targets"].items()}
         state.identities = [_identity_from_json(identity) for identity in words["streams"]]
         _join(state)
+        state.groups.releases = _releases(words, blobs, state.groups)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UnusableStateError(f"the saved state is damaged: {error}") from error
     return state
@@ -110,6 +116,45 @@ def _groups(
         numbers={name: number for number, name in enumerate(names)},
         open={int(number): event_from_json(event) for number, event in saved.items()},
     )
+
+
+def _releases_to_json(found: Releases) -> dict[str, object]:
+    return {
+        "serial": found.serial,
+        "current": list(found.current.items()),
+        "comparisons": [[each, dataclasses.asdict(made)] for each, made in found.comparisons.items()],
+        "held": [[each, dataclasses.asdict(made)] for each, made in found.held.items()],
+    }
+
+
+def _releases(words: Mapping[str, object], blobs: Mapping[str, bytes], groups: Groups) -> Releases:
+    """Return what was saved of releases; a state from before there were any has none to go on with."""
+    fresh = Releases()
+    fresh.add(len(groups.of), len(groups.numbers))
+    saved = words.get("releases")
+    if saved is None:
+        return fresh
+    streams = tables.from_bytes(blobs["release_streams"], fresh.streams.dtype)
+    numbers = tables.from_bytes(blobs["release_groups"], fresh.groups.dtype)
+    if (len(streams), len(numbers)) != (len(fresh.streams), len(fresh.groups)):
+        raise ValueError(f"releases of {len(streams)} streams, expected {len(fresh.streams)}")
+    fields = dict(saved)  # type: ignore[call-overload]
+    fields["current"] = dict(fields["current"])
+    for name in ("comparisons", "held"):
+        fields[name] = {number: _comparison_from_json(made) for number, made in fields[name]}
+    return Releases(streams, numbers, **fields)
+
+
+def _comparison_from_json(saved: Mapping[str, object]) -> Comparison:
+    fields = dict(saved)
+    for name in ("beside", "edge"):
+        seen = dict(fields[name])  # type: ignore[call-overload]
+        fields[name] = Blocks(**seen | {"blocks": tuple((weight, pull) for weight, pull in seen["blocks"])})
+    fields["changes"] = [(name, text) for name, text in fields["changes"]]  # type: ignore[attr-defined]
+    replicas = fields["replicas"].items()  # type: ignore[attr-defined]
+    fields["replicas"] = {each: tuple(seen) for each, seen in replicas}
+    fields["event"] = event_from_json(fields["event"]) if fields["event"] else None  # type: ignore[arg-type]
+    return Comparison(**fields)  # type: ignore[arg-type]
 
 
 def _references(words: Mapping[str, list[dict[str, object]]]) -> References:
@@ -189,6 +234,8 @@ def event_from_json(saved: Mapping[str, object]) -> Event:
     if fields.get("at_opening") is not None:
         fields["at_opening"] = Opening(**_told(fields["at_opening"]))  # type: ignore[arg-type]
     fields["past"] = Past(**fields.get("past") or {})  # type: ignore[arg-type]
+    verdict = fields.get("verdict")
+    fields["verdict"] = ReleaseVerdict(**verdict) if verdict else None  # type: ignore[arg-type]
     for name in ("positions", "facts", "streams"):
         fields[name] = tuple(fields[name])  # type: ignore[arg-type]
     return Event(**fields)  # type: ignore[arg-type]

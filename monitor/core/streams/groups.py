@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor.core import fleet
+from monitor.core.streams.releases import Releases
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Groups:
-    """Groups of streams: `numbers` by model name, `of` the group of each row, `open` their open events."""
+    """Groups of streams: `numbers` by model name, `of` the group of each row, `open` their open events.
+
+    `releases` are compared within them.
+    """
 
     fleet: fleet.Fleet = field(default_factory=lambda: fleet.allocate(0, 0))
     numbers: dict[str, int] = field(default_factory=dict)
     of: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     open: dict[int, Event] = field(default_factory=dict)
+    releases: Releases = field(default_factory=Releases)
 
     def add(self, model_names: Sequence[str]) -> None:
         """Append rows for new streams."""
@@ -38,13 +43,17 @@ class Groups:
         fresh = fleet.allocate(len(model_names), len(self.numbers) - before)
         self.fleet.streams = np.concatenate((self.fleet.streams, fresh.streams))
         self.fleet.groups = np.concatenate((self.fleet.groups, fresh.groups))
+        self.releases.add(len(model_names), len(self.numbers) - before)
         self.of = np.concatenate((self.of, [self.numbers[name] for name in model_names]))
 
     def keep(self, rows: npt.NDArray[np.intp]) -> None:
         """Keep these rows of streams, and the groups that they or an open event belong to, numbered anew."""
         of = self.of[rows]
-        held = np.unique(np.array([*of.tolist(), *self.open], np.int64))
+        held = np.unique(
+            np.array([*of.tolist(), *self.open, *self.releases.comparisons, *self.releases.held], np.int64)
+        )
         numbers = {before: number for number, before in enumerate(held.tolist())}
+        self.releases.keep(rows, numbers)
         self.fleet.streams, self.fleet.groups = self.fleet.streams[rows], self.fleet.groups[held]
         group = self.fleet.streams["group"]
         self.fleet.streams["group"] = np.where(group >= 0, np.searchsorted(held, group), group)

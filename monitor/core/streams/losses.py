@@ -83,7 +83,7 @@ def _stamped(plan: Plan, state: State, event: Event) -> Event:
         made = replace(made, at_opening=replace(made.at_opening, cost=made.cost))
     if fleet:
         group = int(state.groups.of[rows[0]])
-        if group in state.groups.open:
+        if group in state.groups.open and state.groups.open[group].id == made.id:
             state.groups.open[group] = made
     elif state.identities[int(rows[0])].event is not None:
         state.identities[int(rows[0])].event = made

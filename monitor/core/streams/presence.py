@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from monitor.core import events, streams
-from monitor.core.streams import fleet_events
+from monitor.core.streams import fleet_events, release_events
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -52,7 +52,7 @@ def attend(state: State, limits: Limits, listed: Collection[str], at: float) -> 
     away = [state.targets[identity.key.target].left for identity in state.identities]
     gone = np.array(away, bool)
     gone[vanished] = True
-    return found + fleet_events.deserted(state, gone, at)
+    return [*found, *fleet_events.deserted(state, gone, at), *release_events.deserted(state, gone, at)]
 
 
 def moved(state: State, name: str, engine: str, at: float) -> list[Event]:

@@ -104,7 +104,7 @@ def sentence(event: Event) -> str:
     levels = ""
     if math.isfinite(event.before.mal) and math.isfinite(event.after.mal):
         levels = f", mean acceptance length {event.before.mal:.2f} → {event.after.mal:.2f}"
-    judged = events.verdict(event.before, event.after) if event.kind == "regime_change" else None
+    judged = events.word(event)
     levels += f", verdict {judged.outcome.replace('_', ' ')} ({judged.confidence:.1%} sure)" if judged else ""
     lost = event.cost.benefit_lost_ratio
     cost = f", {lost:.0%} of the benefit lost" if lost > 0 else ""
