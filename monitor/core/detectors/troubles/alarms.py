@@ -115,7 +115,7 @@ def _passed(case: Case) -> list[Alarm]:
     alarm = said(case, "close")
     first = False
     by_itself = case.state["baseline"]["life_began_at"][row] < alarm.change_point_at
-    if by_itself and alarm.kind in FALLS and alarm.after.mal > case.plan.floor_mal:
+    if by_itself and alarm.kind == "collapse" and alarm.after.mal > case.plan.floor_mal:
         lasted = at - alarm.change_point_at if not muted else float(trouble["lasted"][row])
         first = swings.passed(case.state["swings"], row, at, diagnosis.fell_by(case), lasted)
     _close(case)

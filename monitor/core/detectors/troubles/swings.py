@@ -1,10 +1,11 @@
 """Falls that pass by themselves again and again: a second level of the stream, and no news any more.
 
 A server of few sessions at a time falls with every one that its draft does not suit, and comes back with
-the next. From the third such fall within hours on (`ENOUGH`, each forgotten within `MEMORY_SECONDS` or so; a
-fall that a restart began or ended is none) the second level is known: its mean shift in logits m, how far
-the falls were apart (sd), the lowest, how long the longest was. It is told once. A trouble that opens then
-is muted: it freezes the baseline and is followed like any other, and nobody is told of it, unless
+the next. From the third such collapse within hours on (`ENOUGH`, each forgotten within `MEMORY_SECONDS` or
+so; a drop, or a collapse that a restart began or ended, is none) the second level is known: its mean shift
+in logits m, how far the falls were apart (sd), the lowest, how long the longest was. It is told once. A
+trouble that opens then and goes half of the way at least is muted: it freezes the baseline and is followed
+like any other, and nobody is told of it, unless
 
 - it lasts for `LONGER` times the longest so far, in time with traffic, and `LEAST_SECONDS` at least;
 - it is at a third level: m - max(`APART`, `SPREADS` · sd), and `BELOW` under the lowest. The log likelihood
@@ -44,6 +45,9 @@ exponential lengths one in twenty outlasts three times the longest of three, one
 APART, SPREADS, LEAST_SPREAD, BELOW = 1.2, 2.5, 0.1, 0.6
 """How far a third level is below the second: logits, and standard deviations of the falls (logits at least);
 logits below the lowest fall. A MAL of 1.6 against 1.25."""
+
+HALF = 0.5
+"""Share of the way to the second level that a fall goes at least to be one to it."""
 
 NATS, MOST_NATS = 7.5, 4.0
 """Log likelihood ratio that proves a third level, as a recovery's, and what one bucket may give of it."""
@@ -93,8 +97,11 @@ def known(state: State, row: int, at: float) -> bool:
 
 
 def as_ever(state: State, row: int, shift: float) -> bool:
-    """Return whether a fall of `shift` logits is not further than the second level of one row."""
-    return shift > float(_third(state[row : row + 1])[0])
+    """Return whether a fall of `shift` logits is about to the second level of one row, and not further.
+
+    Less than half of the way is another fall: a drop that is news.
+    """
+    return float(_third(state[row : row + 1])[0]) < shift <= HALF * float(state["shift"][row])
 
 
 def _third(state: State) -> Floats:
