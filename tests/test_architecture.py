@@ -92,7 +92,7 @@ ROOMS: dict[str, frozenset[str]] = {
             ),
         ),
         ("core.economics", ".pages.engines .counts .detectors.base .detectors.measures"),
-        ("core.events.attribution", ".pages.engines .counts"),
+        ("core.events.attribution", ".vocabulary .pages.engines .counts"),
         ("core.events", ".vocabulary .pages .detectors.base .fleet .economics .events.attribution"),
         (
             "core.streams",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from monitor.core.counts.estimates import Estimates
+    from monitor.core.events import Event
     from monitor.core.pages.scrapes import Scrape
 
 COUNTED = ("drafts", "draft_tokens", "accepted_tokens")
@@ -314,3 +315,24 @@ def test_states_are_of_the_known_ones(run: str) -> None:
     for later, expected in ((1.0, None), (900.0, "stale")):
         (code,) = streams.states(state, np.array([pages[-1].at + later]), streams.Limits()).tolist()
         assert expected in (None, STATES[code])
+
+
+@pytest.mark.parametrize("folder", captures.SETS)
+@pytest.mark.parametrize(
+    ("run", "allowed"),
+    [
+        ("draftchange", {"unknown", "draft", "target_model", "restart"}),
+        ("draftmodel", {"unknown", "traffic"}),
+        ("ngram", {"unknown", "traffic", "config"}),
+    ],
+)
+def test_no_cause_is_named_that_was_none(folder: Path, run: str, allowed: set[str]) -> None:
+    """What changed in the recorded runs (temperature, text, draft, k) comes first or nothing does; k 4 → 2 is config."""
+    plan = pipeline.Plan()
+    state = pipeline.begin(plan)
+    latest: dict[str, Event] = {}
+    for scrape in captures.scrapes(folder, run):
+        latest |= {event.id: event for event in pipeline.step(plan, state, [scrape]).events}
+    assert {event.causes[0].cause for event in latest.values()} <= allowed
+    changes = [event for event in latest.values() if event.kind == "regime_change"]
+    assert all(event.causes[0].cause == "config" for event in changes)

@@ -95,11 +95,11 @@ def asked(pages: Iterator[bytes]) -> Iterator[Scrape]:
 
 @pytest.mark.parametrize("source", [scraped, asked], ids=["scraped", "asked of a Prometheus"])
 def test_prompt_lengths_that_come_late_become_the_first_cause(source: object) -> None:
-    """Prompts of 300, then 6,000 tokens, told five minutes after the fall: load at first, then traffic."""
+    """Prompts of 300, then 6,000 tokens, told five minutes after the fall: unknown at first, then traffic."""
     found = judged(source(bodies(300, 6000, late=20)))  # type: ignore[operator]
     opened, last = found[0], found[-1]
     assert opened.kind == "collapse"
-    assert opened.causes[0].cause == "load"
+    assert opened.causes[0].cause == "unknown"
     assert {event.id for event in found} == {opened.id}
     assert last.status == "open"
     assert last.causes[0].cause == "traffic"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor.core import vocabulary
+from monitor.core.events.attribution import likelihoods
 from monitor.core.vocabulary import EVENT_KINDS
 from monitor.notify import alerts
 from monitor.web import guidance, sentences
@@ -28,3 +29,9 @@ PLACES: dict[str, Collection[str]] = {
 def test_every_kind_of_event_is_known_everywhere(place: str) -> None:
     """No table misses a kind, and none has one that is no more."""
     assert set(PLACES[place]) == set(EVENT_KINDS)
+
+
+def test_every_cause_has_its_advice() -> None:
+    """Each cause but the unknown has a first step, and causes that are learnt are causes."""
+    assert {*guidance.BY_CAUSE, "unknown"} == set(vocabulary.CAUSES)
+    assert set(likelihoods.LEARNT) <= set(vocabulary.CAUSES)

@@ -16,7 +16,7 @@ from monitor.core import detectors, streams, tables
 from monitor.core.counts import deltas, lateness, windows
 from monitor.core.counts import readings as arrays
 from monitor.core.economics import fits
-from monitor.core.events.attribution import Mark
+from monitor.core.events.attribution.signs import Mark
 from monitor.core.pages import looks
 from monitor.core.pages.engines import iterations
 from monitor.core.pages.engines.base import Counter

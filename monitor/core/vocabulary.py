@@ -69,3 +69,20 @@ DIRECTION_OF: Mapping[EventKind, Direction] = {
     "data_quality": "none",
 }
 """Where acceptance goes with an event."""
+
+CauseName = Literal[
+    "traffic",
+    "draft",
+    "target_model",
+    "engine",
+    "config",
+    "load",
+    "replica",
+    "context_limit",
+    "tail",
+    "restart",
+    "data_quality",
+    "unknown",
+]
+CAUSES: tuple[CauseName, ...] = get_args(CauseName)
+"""Why acceptance may have moved; each but the unknown has its advice in `web/guidance`."""

@@ -59,6 +59,18 @@ BY_CAUSE = {
     ),
     "target_model": "The target model changed and its draft did not. Deploy the draft that belongs to it.",
     "engine": "Roll the engine back to the version before the change point, and compare.",
+    "replica": (
+        "The other replicas serve the same model well: take this one out of rotation and restart it. Compare "
+        "its files, image and node with those of another."
+    ),
+    "context_limit": (
+        "Drafts of long contexts keep nothing. See what length the draft was trained for; raise its "
+        "max_model_len if it is set too low, or send long contexts to replicas without speculation."
+    ),
+    "tail": (
+        "Set num_speculative_tokens to the number of positions that still accept: the later ones cost a "
+        "draft step each and give nothing."
+    ),
     "config": "Undo the configuration change, or confirm that it was meant.",
     "load": (
         "At this batch size a draft may cost more than it gains. Fewer speculative tokens help, or none "

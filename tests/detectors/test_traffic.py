@@ -9,7 +9,6 @@ import pytest
 
 from monitor.core.counts import deltas
 from monitor.core.detectors.measures import traffic
-from monitor.core.events import attribution
 from monitor.core.pages.engines.base import NUM_COUNTERS, Counter
 from tests.detectors import simulated
 from tests.detectors.simulated import Traffic, Watched, shifted
@@ -174,17 +173,6 @@ def test_figures_that_the_page_does_not_tell_explain_nothing() -> None:
     found = traffic.measure(state, np.full(2, 1e9), np.full(2, 1e9 - 15.0), np.ones(2, bool))
     assert (found == 0.0).all()
     assert state.tobytes() == before
-
-
-def test_the_part_that_traffic_explains_is_its_weight_as_a_cause() -> None:
-    """With 0.1 of 0.4 logits explained, traffic weighs a quarter and the rest is as likely as before."""
-    found = attribution.Attribution((), (attribution.Cause("unknown", 1.0, "nothing is exported"),))
-    told_more = attribution.with_traffic(found, -0.1, -0.3)
-    assert [(cause.cause, cause.weight) for cause in told_more.causes] == [
-        ("unknown", 0.75),
-        ("traffic", 0.25),
-    ]
-    assert "-0.10 logits" in told_more.facts[0]
 
 
 def test_traffic_of_other_streams_changes_nothing() -> None:

@@ -7,6 +7,7 @@ one begun: it costs the same whatever the scrape interval.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -144,20 +145,24 @@ def _expire(state: npt.NDArray[np.void], at: Floats, lengths: tuple[float, ...])
         state["slot"] = np.maximum(slot, state["slot"])
 
 
-def around(row: npt.NDArray[np.void], change_at: float, lengths: tuple[float, ...]) -> tuple[Sums, Sums]:
+def around(
+    row: npt.NDArray[np.void], change_at: float, lengths: tuple[float, ...], until: float = math.inf
+) -> tuple[Sums, Sums]:
     """Return the sums of one stream before and after `change_at` (unix seconds), as far as the rings reach.
 
     What came after is taken from the finest ring that reaches back to the change, what was before from the
-    longest ring; the slot that holds the change belongs to neither where others are there.
+    longest ring; the slot that holds the change belongs to neither where others are there. Of a stream that
+    is looked at from another's point of time, only slots that ended by `until` count, and none that a page
+    after it may have pushed out: so it does not matter whether that page was read in the same batch.
     """
     order = sorted(range(len(lengths)), key=lambda window: lengths[window])
-    finest = next(
-        (w for w in order if row["slot"][0, w] - change_at // (lengths[w] / SLOTS) < SLOTS - 1), order[-1]
-    )
-    after = _part(row, finest, change_at // (lengths[finest] / SLOTS), later=True)
-    before = _part(row, order[-1], change_at // (lengths[order[-1]] / SLOTS), later=False)
+    seen = [min(row["slot"][0, w], until // (lengths[w] / SLOTS)) for w in range(len(lengths))]
+    finest = next((w for w in order if seen[w] - change_at // (lengths[w] / SLOTS) < SLOTS - 1), order[-1])
+    longest = order[-1]
+    after = _part(row, finest, lengths[finest] / SLOTS, (change_at, until), later=True)
+    before = _part(row, longest, lengths[longest] / SLOTS, (change_at, until), later=False)
     if not before.vectors[0, INTERVALS]:
-        before = _part(row, finest, change_at // (lengths[finest] / SLOTS), later=False)
+        before = _part(row, finest, lengths[finest] / SLOTS, (change_at, until), later=False)
     return before, after
 
 
@@ -179,13 +184,18 @@ def within(
 
 def since(row: npt.NDArray[np.void], window: int, at: float, lengths: tuple[float, ...]) -> Sums:
     """Return the sums over a window of one stream, without what lies before `at` (unix seconds)."""
-    return _part(row, window, at // (lengths[window] / SLOTS), later=True)
+    return _part(row, window, lengths[window] / SLOTS, (at, math.inf), later=True)
 
 
-def _part(row: npt.NDArray[np.void], window: int, slot_of_change: float, *, later: bool) -> Sums:
+def _part(
+    row: npt.NDArray[np.void], window: int, slot_seconds: float, span: tuple[float, float], *, later: bool
+) -> Sums:
     newest = row["slot"][0, window]
     slot = newest - (newest - np.arange(SLOTS)) % SLOTS
-    chosen = slot > slot_of_change if later else slot < slot_of_change
-    if later and not row["slots"][0, window, chosen, INTERVALS].any():
-        chosen = slot >= slot_of_change
-    return _sums(row, row["slots"][:, window, chosen].sum(1))
+    change_at, until = span
+    of_change, of_end = change_at // slot_seconds, until // slot_seconds
+    lasting = (slot < of_end) & (slot > of_end - SLOTS + 1) if math.isfinite(until) else np.ones(SLOTS, bool)
+    chosen = slot > of_change if later else slot < of_change
+    if later and not row["slots"][0, window, chosen & lasting, INTERVALS].any():
+        chosen = slot >= of_change
+    return _sums(row, row["slots"][:, window, chosen & lasting].sum(1))

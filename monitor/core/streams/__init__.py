@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from monitor.core.events import Event
-    from monitor.core.events.attribution import Mark
+    from monitor.core.events.attribution.signs import Mark
     from monitor.core.pages.scrapes import Failure, StreamKey
     from monitor.core.streams.outsets import Outset
     from monitor.core.vocabulary import EventKind

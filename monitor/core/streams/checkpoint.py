@@ -18,7 +18,8 @@ from monitor.core.detectors.base import Level
 from monitor.core.economics import fits
 from monitor.core.economics.verdicts import Blocks, ReleaseVerdict
 from monitor.core.events import Cost, Event, Opening, Past
-from monitor.core.events.attribution import Cause, Mark
+from monitor.core.events.attribution import Cause
+from monitor.core.events.attribution.signs import Mark
 from monitor.core.pages.scrapes import StreamKey
 from monitor.core.streams import STATUS, TABLES, Identity, State, TargetState, reference_files
 from monitor.core.streams.groups import Groups

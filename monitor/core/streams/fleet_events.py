@@ -11,9 +11,12 @@ import numpy as np
 from monitor.core import events, fleet, streams
 from monitor.core.detectors.base import Level
 from monitor.core.events import Cost, attribution
-from monitor.core.streams import stream_events
+from monitor.core.streams import present as presents
+from monitor.core.streams import stream_events, surroundings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from monitor.core.counts.deltas import Counts
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from monitor.core.events import Event
     from monitor.core.fleet import FleetAlarm, Present
     from monitor.core.streams import State
+    from monitor.core.streams.surroundings import Change
 
 SHARED = "all replicas of the model moved together: what they share is the traffic, the draft and the release"
 LOOK_SECONDS = 60.0
@@ -79,12 +83,24 @@ def _looked_at(state: State, present: Present) -> list[Event]:
         return []
     mal = 1.0 + present.accepted / present.drafts
     after = Level(mal, math.nan, math.nan, (), present.drafts)
-    if not events.moved(held, after):
+    moved, why = events.moved(held, after), _why_now(state, held, present)
+    if not moved and not presents.tells_more(held.causes, why.causes):
         return []
-    cost = _cost(held.before.mal, mal)
-    groups = state.groups
-    groups.open[present.group] = events.present(held, present.at, after, cost, held.causes)
-    return [groups.open[present.group]]
+    level, cost = (after, _cost(held.before.mal, mal)) if moved else (held.after, held.cost)
+    told = events.present(held, present.at, level, cost, why.causes)
+    state.groups.open[present.group] = replace(told, facts=why.facts)
+    return [state.groups.open[present.group]]
+
+
+def _why_now(state: State, held: Event, present: Present) -> attribution.Attribution:
+    """Return what is known by now of why the replicas of an open event moved."""
+    members = set(held.streams)
+    rows = np.flatnonzero(state.groups.of == present.group).tolist()
+    rows = [row for row in rows if state.identities[row].id in members]
+    if not rows or not presents.causes_due(held, present.at):
+        return attribution.Attribution(held.facts, held.causes)
+    change = surroundings.of_event(held, present.at)
+    return _why(state, present.group, rows, change)
 
 
 def _cost(before: float, after: float) -> Cost:
@@ -115,7 +131,7 @@ def _events(state: State, alarm: FleetAlarm) -> list[Event]:
         return [groups.open[alarm.group]]
     name = next(name for name, number in groups.numbers.items() if number == alarm.group)
     ids = tuple(state.identities[row].id for row in alarm.rows)
-    groups.open[alarm.group] = events.of_fleet(name, ids, alarm, cost, _why(state, alarm))
+    groups.open[alarm.group] = events.of_fleet(name, ids, alarm, cost, why)
     return [groups.open[alarm.group]]
 
 
@@ -136,24 +152,7 @@ def deserted(state: State, away: npt.NDArray[np.bool_], at: float) -> list[Event
     return found
 
 
-def _why(state: State, alarm: FleetAlarm) -> attribution.Attribution:
-    """Return what is known of why all replicas moved: marks near the change on any of them, or traffic."""
-    margin = attribution.MARK_MARGIN_INTERVALS * fleet.PERIOD_SECONDS
-    marks = {
-        mark.text
-        for row in alarm.rows
-        for mark in state.identities[row].marks
-        if alarm.change_point_low - margin <= mark.at <= alarm.change_point_high + margin
-    }
-    if marks:
-        cause = attribution.Cause("config", 0.6, "; ".join(sorted(marks)))
-        return attribution.Attribution(
-            (SHARED, *sorted(marks)), (cause, attribution.Cause("traffic", 0.4, SHARED))
-        )
-    return attribution.Attribution(
-        (SHARED,),
-        (
-            attribution.Cause("traffic", 0.6, SHARED),
-            attribution.Cause("unknown", 0.4, attribution.UNEXPLAINED),
-        ),
-    )
+def _why(state: State, group: int, rows: Sequence[int], change: Change) -> attribution.Attribution:
+    """Return what is known of why all replicas moved."""
+    found = attribution.around(surroundings.of_group(state, group, rows, change, fleet.PERIOD_SECONDS))
+    return replace(found, facts=(SHARED, *found.facts))

@@ -18,7 +18,7 @@ from monitor.core import detectors, events
 from monitor.core.counts import estimates, windows
 from monitor.core.detectors.base import Level
 from monitor.core.events import Cost, attribution
-from monitor.core.streams import stream_events
+from monitor.core.streams import stream_events, surroundings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from monitor.core.streams import State
 
 LOOK_SECONDS = 60.0
+MINUTES_OF_LOOKS = frozenset((1, 2, 5, 10, 20, 30, 45, 60))  # at which causes are looked at; peers cost time
 LEAST_SECONDS = 300.0  # of the shortest window that is the present: a minute is a few requests
 ENOUGH_DRAFTS = 500.0
 MIDWAY = 0.5
@@ -85,11 +86,12 @@ def _looked_at(state: State, row: int, event: Event, at: float, lengths: tuple[f
     moved = events.moved(event, after)
     why = attribution.Attribution(event.facts, event.causes)
     before, since = windows.around(own, event.change_point_at, lengths)
-    if before.vectors[0, windows.INTERVALS] > 0:  # later on the sums have forgotten what was before
-        change = (event.change_point_low, event.change_point_high)
-        explained = detectors.standing(state.watch, row)[1:]
-        why = stream_events.causes(state, row, event.kind, change, explained, before, since)
-    if not moved and not _tells_more(event.causes, why.causes):
+    reached = before.vectors[0, windows.INTERVALS] > 0  # later on the sums have forgotten what was before
+    if reached and causes_due(event, at):
+        explained, unexplained = detectors.standing(state.watch, row)[1:]
+        change = replace(surroundings.of_event(event, at), explained=explained, unexplained=unexplained)
+        why = stream_events.causes(state, row, event.kind, change, before, since)
+    if not moved and not tells_more(event.causes, why.causes):
         return None
     level, costs = event.after, event.cost
     if moved:
@@ -98,7 +100,12 @@ def _looked_at(state: State, row: int, event: Event, at: float, lengths: tuple[f
     return replace(events.present(event, at, level, costs, why.causes), facts=why.facts)
 
 
-def _tells_more(told: tuple[Cause, ...], found: tuple[Cause, ...]) -> bool:
+def causes_due(event: Event, at: float) -> bool:
+    """Return whether causes are looked at again at `at`: requests tell their lengths when they end."""
+    return (at - event.raised_at) // LOOK_SECONDS in MINUTES_OF_LOOKS
+
+
+def tells_more(told: tuple[Cause, ...], found: tuple[Cause, ...]) -> bool:
     """Return whether another cause comes first now, or one has become much likelier or less likely."""
     if told[:1] == found[:1] or not told or not found:
         return len(told) < len(found)

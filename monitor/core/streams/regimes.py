@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from monitor.core import streams
-from monitor.core.events.attribution import Mark, MarkKind
+from monitor.core.events.attribution.signs import Mark, MarkKind
 from monitor.core.pages.engines import configured
 
 if TYPE_CHECKING:

@@ -14,12 +14,14 @@ from monitor.core.detectors import lengths
 from monitor.core.economics import accounting, fits
 from monitor.core.events import Cost, Past, attribution
 from monitor.core.pages import engines
+from monitor.core.streams import surroundings
 
 if TYPE_CHECKING:
     from monitor.core.counts.deltas import Counts
     from monitor.core.detectors.base import Alarm
     from monitor.core.events import Event
     from monitor.core.streams import State
+    from monitor.core.streams.surroundings import Change
 
 
 def raised(state: State, counts: Counts, alarm: Alarm, lengths: tuple[float, ...]) -> Event:
@@ -63,9 +65,7 @@ def _why(
     state: State, row: int, alarm: Alarm, before: windows.Sums, after: windows.Sums
 ) -> attribution.Attribution:
     """Return what else changed around the alarm's change point, as far as it shows by now."""
-    change = (alarm.change_point_low, alarm.change_point_high)
-    explained = (alarm.explained, alarm.unexplained)
-    why = causes(state, row, alarm.kind, change, explained, before, after)
+    why = causes(state, row, alarm.kind, surroundings.of_alarm(alarm), before, after)
     if alarm.detector == lengths.NAME:
         return attribution.with_reason(why, alarm.fact)
     if alarm.action == "note" and alarm.fact:
@@ -74,25 +74,12 @@ def _why(
 
 
 def causes(
-    state: State,
-    row: int,
-    kind: str,
-    change: tuple[float, float],
-    explained: tuple[float, float],
-    before: windows.Sums,
-    after: windows.Sums,
+    state: State, row: int, kind: str, change: Change, before: windows.Sums, after: windows.Sums
 ) -> attribution.Attribution:
-    """Return what else changed between the two times of `change`.
-
-    `explained` are the logits that traffic explains of it and those that it does not.
-    """
-    identity = state.identities[row]
-    interval = float(state.ledger["interval"][row])
-    why = attribution.around(change, interval, identity.marks, before, after)
-    if explained[0]:
-        why = attribution.with_traffic(why, *explained)
+    """Return what else changed around a change of a stream, given its sums on both sides."""
+    why = attribution.around(surroundings.of_stream(state, row, change, before, after))
     if kind == "speculation_silent":
-        why = attribution.with_reason(why, _why_silent(identity.engine))
+        why = attribution.with_reason(why, _why_silent(state.identities[row].engine))
     told = _accounted(state, row, before, after)
     return replace(why, facts=(*why.facts, told)) if told else why
 
