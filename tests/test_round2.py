@@ -41,7 +41,8 @@ class Told:
 
     def kinds(self) -> list[tuple[str, str]]:
         """Kind and replica of each event that opened or got worse, in the order told."""
-        return [(each.kind, each.key.replica if each.key else "fleet") for each in self.opened]
+        told = {(each.id, each.kind): each.key.replica if each.key else "fleet" for each in self.opened}
+        return [(kind, replica) for (_, kind), replica in told.items()]
 
 
 def replayed(name: str, plan: pipeline.Plan | None = None) -> Told:

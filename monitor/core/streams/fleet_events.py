@@ -13,6 +13,7 @@ from monitor.core.detectors.base import Level
 from monitor.core.events import Cost, attribution
 from monitor.core.streams import present as presents
 from monitor.core.streams import stream_events, surroundings
+from monitor.core.streams.surroundings import ChangePoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from monitor.core.events import Event
     from monitor.core.fleet import FleetAlarm, Present
     from monitor.core.streams import State
-    from monitor.core.streams.surroundings import Change
 
 SHARED = "all replicas of the model moved together: what they share is the traffic, the draft and the release"
 LOOK_SECONDS = 60.0
@@ -131,6 +131,14 @@ def _events(state: State, alarm: FleetAlarm) -> list[Event]:
         return [groups.open[alarm.group]]
     name = next(name for name, number in groups.numbers.items() if number == alarm.group)
     ids = tuple(state.identities[row].id for row in alarm.rows)
+    change = ChangePoint(
+        alarm.change_point_at,
+        alarm.change_point_low,
+        alarm.change_point_high,
+        alarm.raised_at,
+        gradual=alarm.kind == "decay",
+    )
+    why = _why(state, alarm.group, alarm.rows, change)
     groups.open[alarm.group] = events.of_fleet(name, ids, alarm, cost, why)
     return [groups.open[alarm.group]]
 
@@ -152,7 +160,7 @@ def deserted(state: State, away: npt.NDArray[np.bool_], at: float) -> list[Event
     return found
 
 
-def _why(state: State, group: int, rows: Sequence[int], change: Change) -> attribution.Attribution:
+def _why(state: State, group: int, rows: Sequence[int], change: ChangePoint) -> attribution.Attribution:
     """Return what is known of why all replicas moved."""
     found = attribution.around(surroundings.of_group(state, group, rows, change, fleet.PERIOD_SECONDS))
     return replace(found, facts=(SHARED, *found.facts))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Alarm
     from monitor.core.events import Event
     from monitor.core.streams import State
-    from monitor.core.streams.surroundings import Change
+    from monitor.core.streams.surroundings import ChangePoint
 
 
 def raised(state: State, counts: Counts, alarm: Alarm, lengths: tuple[float, ...]) -> Event:
@@ -74,7 +74,7 @@ def _why(
 
 
 def causes(
-    state: State, row: int, kind: str, change: Change, before: windows.Sums, after: windows.Sums
+    state: State, row: int, kind: str, change: ChangePoint, before: windows.Sums, after: windows.Sums
 ) -> attribution.Attribution:
     """Return what else changed around a change of a stream, given its sums on both sides."""
     why = attribution.around(surroundings.of_stream(state, row, change, before, after))

@@ -31,7 +31,7 @@ LEAST_DRAFTS = 200.0
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangePoint:
     """A change point with its range, until when it is looked at, and what is known of it (unix seconds).
 
     `explained` and `unexplained` are the logits that traffic explains of the move by what it did to this
@@ -47,9 +47,9 @@ class Change:
     gradual: bool = False
 
 
-def of_alarm(alarm: Alarm) -> Change:
+def of_alarm(alarm: Alarm) -> ChangePoint:
     """Return the change of an alarm, as far as it shows when it is raised."""
-    return Change(
+    return ChangePoint(
         alarm.change_point_at,
         alarm.change_point_low,
         alarm.change_point_high,
@@ -60,9 +60,9 @@ def of_alarm(alarm: Alarm) -> Change:
     )
 
 
-def of_event(event: Event, at: float) -> Change:
+def of_event(event: Event, at: float) -> ChangePoint:
     """Return the change of an open event, as far as it shows at `at`; what traffic explains is not said."""
-    return Change(
+    return ChangePoint(
         event.change_point_at,
         event.change_point_low,
         event.change_point_high,
@@ -71,7 +71,7 @@ def of_event(event: Event, at: float) -> Change:
     )
 
 
-def of_stream(state: State, row: int, change: Change, before: Sums, after: Sums) -> Surroundings:
+def of_stream(state: State, row: int, change: ChangePoint, before: Sums, after: Sums) -> Surroundings:
     """Return what is known around a change of one stream; `before` and `after` are its sums on both sides."""
     identity = state.identities[row]
     return Surroundings(
@@ -87,7 +87,9 @@ def of_stream(state: State, row: int, change: Change, before: Sums, after: Sums)
     )
 
 
-def of_group(state: State, group: int, rows: Sequence[int], change: Change, interval: float) -> Surroundings:
+def of_group(
+    state: State, group: int, rows: Sequence[int], change: ChangePoint, interval: float
+) -> Surroundings:
     """Return what is known around a change of a model: marks of its `rows`, and the sums of some."""
     sides = [_sides(state, row, change) for row in rows[:MOST_PEERS]]
     members = set(rows)
@@ -108,7 +110,7 @@ def _slid(kind: str, detector: str) -> bool:
     return kind == "decay" or detector == "trend"
 
 
-def _peers(state: State, row: int, change: Change) -> Peers:
+def _peers(state: State, row: int, change: ChangePoint) -> Peers:
     """Return how the other streams of the model fared over the change."""
     move = _move(*_sides(state, row, change))
     if not math.isfinite(move):
@@ -120,7 +122,7 @@ def _peers(state: State, row: int, change: Change) -> Peers:
     return Peers(moved, len(known) - moved)
 
 
-def _sides(state: State, row: int, change: Change) -> tuple[Sums, Sums]:
+def _sides(state: State, row: int, change: ChangePoint) -> tuple[Sums, Sums]:
     """Return a stream's sums before and after a change, up to when it is looked at."""
     return windows.around(state.sums[row : row + 1], change.at, state.window_seconds, change.until)
 
