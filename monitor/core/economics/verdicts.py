@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from monitor.core.detectors.base import Floats
 
-Outcome = Literal["better", "worse", "no_difference"]
+VerdictOutcome = Literal["better", "worse", "no_difference"]
 
 ALPHA = 0.04  # of a word that is wrong, ever: a little under the 5 % that is promised
 PRIOR_SD = 0.2  # logits: how large differences between releases usually are
@@ -61,7 +61,7 @@ class ReleaseVerdict:
     valid whenever it is looked at; NaN where only levels were compared.
     """
 
-    outcome: Outcome
+    outcome: VerdictOutcome
     confidence: float
     difference: float = math.nan
     low: float = math.nan
@@ -234,7 +234,7 @@ def judged(found: Difference, rate: Floats, shared: int, *, single: bool) -> Rel
         promised(rate, logits, shared, single=single) - before
         for logits in (found.logits, found.low, found.high)
     )
-    outcome: Outcome = "no_difference"
+    outcome: VerdictOutcome = "no_difference"
     if found.low > 0.0 or found.high < 0.0:
         outcome = "better" if found.logits > 0.0 else "worse"
     return ReleaseVerdict(outcome, found.confidence, at, low, high, 0 if single else shared)

@@ -10,8 +10,8 @@ import numpy as np
 from monitor.core import events
 from monitor.core.economics import verdicts
 from monitor.core.events import Cost, Opening
-from monitor.core.events.attribution import CAUSE_OF_MARK, Attribution, Cause
-from monitor.core.streams import regimes, releases
+from monitor.core.events.attribution import Attribution, Cause
+from monitor.core.streams import releases
 from monitor.core.streams.releases import NEW
 
 if TYPE_CHECKING:
@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from monitor.core.events import Event
     from monitor.core.streams import State
     from monitor.core.streams.releases import Comparison
-    from monitor.core.vocabulary import EventKind, Severity
+    from monitor.core.vocabulary import CauseName, EventKind, Severity
+
+CAUSE_OF_CHANGE: dict[str, CauseName] = {
+    "draft_model": "draft",
+    "target_model": "target_model",
+    "engine": "engine",
+    "engine version": "engine",
+}
+"""What a release changed → the cause it is told as; everything else is its configuration."""
 
 LOST_IS_DROP = 0.1
 """Share of the benefit from which a release that is worse is a drop: less is told, but nobody is called."""
@@ -108,13 +116,11 @@ def _why(comparison: Comparison, pods: int, word: ReleaseVerdict) -> Attribution
         else f"the new pods' first {edge} min against the last {releases.LOCAL_MINUTES:.0f} min before them"
     )
     texts = [text for _, text in comparison.changes]
-    weights: dict[str, list[str]] = {}
+    weights: dict[CauseName, list[str]] = {}
     for name, text in comparison.changes:
-        kind = regimes.REGIME_MARKS.get(name, "config")
-        cause = "engine" if name in {"engine", "engine version"} else CAUSE_OF_MARK[kind][0]
-        weights.setdefault(cause, []).append(text)
+        weights.setdefault(CAUSE_OF_CHANGE.get(name, "config"), []).append(text)
     share = 1.0 if word.outcome == "no_difference" else 0.9
-    causes = [Cause(cause, round(share / len(weights), 3), "; ".join(why)) for cause, why in weights.items()]  # type: ignore[arg-type]
+    causes = [Cause(cause, round(share / len(weights), 3), "; ".join(why)) for cause, why in weights.items()]
     if share < 1.0:
         causes.append(Cause("unknown", 0.1, "what else came with the release is not exported"))
     return Attribution((*texts, f"{pods} of the new release; {how}"), tuple(causes))
