@@ -10,6 +10,7 @@ from __future__ import annotations
 COMMANDS = {
     "run": "watch the targets: scrape, detect, serve metrics and the report",
     "demo": "the service against simulated engines, a collapse included",
+    "top": "show the models of a running monitor in the terminal, worst first",
     "inspect": "say what one page of an engine (or several, in time order) shows",
     "replay": "run recorded history through the same pipeline and print what it would have said",
     "advise": "say which num_speculative_tokens to set, and from what batch size it stops paying",
