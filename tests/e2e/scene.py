@@ -161,20 +161,20 @@ def prometheus_settings(folder: Path, specmon: str, alertmanager: str) -> dict[s
     }
 
 
-def rules(specmon: str) -> object:
+def rules(specmon: str, times: Mapping[str, str] = SHORT) -> object:
     """The generated rules, with the times of a test, and links that lead to the specmon at this address."""
     found = yaml.safe_load(RULES.read_text().replace(f"{SITE}/report", f"{specmon}/report"))
     for group in found["groups"]:
         for rule in group["rules"]:
-            rule.update({name: value for name, value in SHORT.items() if name in rule})
+            rule.update({name: value for name, value in times.items() if name in rule})
     return found
 
 
-def routes(people: receivers.Server) -> object:
+def routes(people: receivers.Server, times: Mapping[str, str] = SOON) -> object:
     """The example configuration of Alertmanager with the times of a test and the receivers of this scene."""
     found = yaml.safe_load(ROUTES.read_text())
     for route in _every_route(found["route"]):
-        route.update({name: value for name, value in SOON.items() if name in route})
+        route.update({name: value for name, value in times.items() if name in route})
     for receiver in found["receivers"]:
         for hook in receiver["webhook_configs"]:
             hook["url"] = f"{people.url}/{receiver['name']}"

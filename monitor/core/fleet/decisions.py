@@ -153,10 +153,18 @@ class Words:
             return float(self.groups["tailing"][number]) > EXPLAINED
         if kind not in HELD_KINDS or shift >= 0.0:
             return False
-        if detector in AT_ONCE and self.groups["said"][number] == NOTHING:
+        if detector in AT_ONCE and self._plunges_together(number):
             return float(self.groups["plunging"][number]) > EXPLAINED
         own = self.streams["odd"][row]
         return float(own["score"]) < SUPPORTED and float(own["seen"]) >= odd.WARM_PERIODS
+
+    def _plunges_together(self, number: int) -> bool:
+        """Return whether a fall far and at once is judged by how many plunge, not by the comparison.
+
+        In the turn in which all fall, those that are scraped late still look better than the others: the
+        comparison would name everyone who was scraped early.
+        """
+        return bool(self.groups["said"][number] == NOTHING or self.groups["plunging"][number] > EXPLAINED)
 
     def _of_many(self, row: int, alarm: Alarm) -> None:
         """Say once of the group what is held back of many replicas, from the alarm of the last of them.
@@ -198,7 +206,7 @@ class Words:
             self.streams["held"][row] += few
             return bool(self.streams["held"][row] > UNEXPLAINED_TURNS)
         detector = alarms.SEERS[int(self.everyone["trouble"]["detector"][row])]
-        if detector in AT_ONCE and self.groups["said"][number] == NOTHING:
+        if detector in AT_ONCE and self._plunges_together(number):
             return not self._explained(row, kind, detector, -1.0)
         return float(self.streams["odd"]["score"][row]) >= 1.0
 
