@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ NAMES = (
 AFTER = {"drifting": 2.4, "collapsed": 1.2, "silent": None}
 
 
+@cache
 def service(count: int) -> Service:
     """Return `count` streams; the first model collapsed as one, of the third one replica did alone."""
     shown: list[StreamView] = []
@@ -37,7 +39,8 @@ def service(count: int) -> Service:
     if len(whole) > 2:
         kept.append(_of_fleet(whole))
     kept += [each.open_event for each in shown if each.open_event and each.model_name != NAMES[0]][:200]
-    past = {each.id: buckets(collapsed=each.state == "collapsed") for each in islice(shown, 120)}
+    drawn = {collapsed: buckets(collapsed=collapsed) for collapsed in (False, True)}
+    past = {each.id: drawn[each.state == "collapsed"] for each in islice(shown, 120)}
     return Service(shown=shown, kept=kept, past=past, scraped=())
 
 
