@@ -15,6 +15,7 @@ import numpy as np
 
 from monitor.core.detectors import (
     base,
+    duty,
     floor,
     inheritance,
     lengths,
@@ -82,16 +83,6 @@ DTYPE = np.dtype(
 
 CHUNK = 512
 """Rows that are worked on together: what one core's cache holds; only the speed depends on it."""
-
-WARM_SECONDS = 1800.0
-"""Seconds of baseline before level and shape alarm: several requests' lives, so that their mix was seen."""
-
-WARM_BUCKETS = 40
-"""Buckets of baseline before they alarm, and before a stream is called ok: half an hour where 8 s make one
-bucket, ten minutes of 15 s scrapes."""
-
-YOUNG_BUCKETS = 12
-"""Buckets of baseline before a fall is told of a stream that is not warm: three minutes of 15 s scrapes."""
 
 YOUNG_LOSS = 0.2
 """Share of the benefit that a fall of a young stream costs to be told: a quarter, known to a fifth of it."""
@@ -193,7 +184,7 @@ def _step(plan: DetectionPlan, state: State, counts: Counts) -> Findings:
         score_up=seen.rises(),
         baseline_mal=baseline["mal"].copy(),
         baseline_conditional=np.where(reference.known(baseline), baseline["rate"], np.nan),
-        condition=troubles.conditions(state["trouble"], baseline["buckets"] >= WARM_BUCKETS),
+        condition=troubles.conditions(state["trouble"], duty.complete(state, trials.at)),
         alarms=(*notes, *raised),
     )
 
@@ -221,13 +212,12 @@ def _see_buckets(
     undisturbed = trouble["kind"] == 0
     bucket = _unexplained(state, measured, undisturbed)
     started = undisturbed & (baseline["buckets"] >= STARTED_BUCKETS)
-    warm = (baseline["buckets"] >= WARM_BUCKETS) & (bucket.age >= WARM_SECONDS)
-    young = baseline["buckets"] >= YOUNG_BUCKETS
+    warm, young = duty.warm(state, trials.at[rows]), baseline["buckets"] >= duty.YOUNG_BUCKETS
     verdict = level.step(plan, state["level"], bucket, warm | young, started & bucket.usable[:, 0])
     if not warm.all() or (bucket.age <= level.YOUNG_SECONDS).any():
         verdict = _of_young(plan, state, bucket, verdict, warm)
     # how noisy a contrast is must be known, too: those of a larger k's positions are young in an old stream
-    settled = (warm & undisturbed)[:, None] & (state["noise"]["seen"][:, 1:] >= WARM_BUCKETS)
+    settled = (warm & undisturbed)[:, None] & (state["noise"]["seen"][:, 1:] >= duty.WARM_BUCKETS)
     shifted = shape.step(plan, state["shape"], bucket, baseline, state["noise"]["spread"], settled)
     excitement = np.maximum(np.maximum(verdict.down, verdict.up), shifted.max(1))
     calm = started & verdict.calm & (excitement < CALM) & (seen.plunge[rows] < CALM_PLUNGE)
@@ -264,7 +254,7 @@ def _of_young(
     is one where it costs `YOUNG_LOSS` of the benefit.
     """
     baseline = state["baseline"]
-    own = (state["heir"]["from"] == inheritance.NOBODY) & (baseline["buckets"] >= YOUNG_BUCKETS)
+    own = (state["heir"]["from"] == inheritance.NOBODY) & (baseline["buckets"] >= duty.YOUNG_BUCKETS)
     unknown = plunge.doubt(baseline, state["noise"]["spread"][:, 0])
     fallen = level.from_begin(plan, state["level"], bucket, unknown, baseline["buckets"] * own)
     down = np.maximum(verdict.down, fallen)
@@ -314,7 +304,7 @@ def _see_blocks(plan: DetectionPlan, state: State, rows: Indices, at: Floats, se
     if not len(full):
         return
     part, baseline, about = state["trend"][full], state["baseline"][full], passing[full]
-    on = (state["trouble"]["kind"][full] == 0) & (baseline["buckets"] >= YOUNG_BUCKETS)
+    on = (state["trouble"]["kind"][full] == 0) & (baseline["buckets"] >= duty.YOUNG_BUCKETS)
     verdict = trend.step(plan, part, baseline, about, at[full], on)
     state["trend"][full], passing[full] = part, about
     where = rows[full]

@@ -16,6 +16,7 @@ import numpy as np
 
 from monitor.core import detectors, tables
 from monitor.core.counts import deltas, identities, windows
+from monitor.core.detectors import duty
 from monitor.core.economics import fits
 from monitor.core.pages import looks
 from monitor.core.streams.groups import Groups
@@ -237,6 +238,8 @@ def reason(state: State, row: int, code: str) -> str:
         return identity.ended
     if code in ("stale", "unsupported") and failure is not None:
         return failure.detail
+    if code == "warming":
+        return duty.sentence(duty.of_row(state.watch, row, float(state.status["last_at"][row])))
     return identity.contradiction if code == "unsupported" else ""
 
 
