@@ -282,7 +282,8 @@ FALLS = {
     # run, the phase in which acceptance is lost, and the phase in which it is back, if it ever is
     "prose to code": ("draftmodel", "codeB_t0", None),
     "temperature 1 on a broken build": ("draftchange", "good_proseA_t1", "good_codeB_t0"),
-    "one client with long prompts": ("draftchange", "noisy_mix_short", "noisy_proseA_again"),
+    # its stream is two minutes old; the 25 s that are recorded of its end are too few to prove it over
+    "one client with long prompts": ("draftchange", "noisy_mix_short", None),
 }
 
 

@@ -48,6 +48,9 @@ LEAST_INTERVALS = 8.0
 """Fewer (faded) intervals are no history."""
 LARGEST_ERROR = 0.35
 """A relative standard error beyond it is no estimate: the interval would span a factor of two each way."""
+LEAST_SHARE = 0.2
+"""Share of the mean step time that a plain step takes at least: drafting and verifying make no step five times
+as long, and a fit that says so has run off (a page whose step times do not scatter)."""
 RIDGE = 1e-9
 """Of the diagonal: keeps singular sums solvable; what they leave open shows as a huge variance."""
 
@@ -134,5 +137,6 @@ def _predict(sums: Floats, wanted: Floats) -> StepTime:
     floor = (1e-3 * seconds) ** 2  # a history without scatter is rounded, not exact
     variance = np.maximum(residual / freedom, floor) * CORRELATED * leverage
     error = np.sqrt(np.maximum(variance, 0.0))
-    told = (number >= LEAST_INTERVALS) & (seconds > 0.0) & (error <= LARGEST_ERROR * seconds)
+    usual = moment[:, 0] / np.maximum(number, 1.0)
+    told = (number >= LEAST_INTERVALS) & (seconds > LEAST_SHARE * usual) & (error <= LARGEST_ERROR * seconds)
     return StepTime(np.where(told, seconds, np.nan), np.where(told, error, np.nan))

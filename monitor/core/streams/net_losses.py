@@ -98,8 +98,11 @@ def _judged(plan: Plan, state: State, rows: Rows, at: npt.NDArray[np.float64]) -
 
 
 def _count(identity: Identity, verdict: Payoff) -> None:
-    """Count windows in a row that cost (above 0) or do not (below); proving nothing is neither."""
-    if verdict.outcome == "costs":
+    """Count windows in a row that cost (above 0) or do not (below); proving nothing is neither.
+
+    A plain step time that is only fitted is an estimate: it is shown, and proves no loss.
+    """
+    if verdict.outcome == "costs" and verdict.origin != "fitted":
         identity.losing = max(identity.losing, 0) + 1
     elif verdict.outcome in ("pays", "even"):
         identity.losing = min(identity.losing, 0) - 1
