@@ -69,7 +69,7 @@ YOUNG_BLOCKS = 3
 """Blocks that a stream begins with, a quarter of an hour; after it a fall from there is told."""
 
 YOUNG_MARGIN = 1.15
-"""By how much a fall from the begin exceeds the limit: requests that last longer than a block make it tell less
+"""By how much a fall from the begin exceeds the limit: requests that last longer than a block tell less
 than it seems (1.05 was seen of requests of eight minutes)."""
 
 LEFT_OUT, LEARNT_BLOCKS = 0.24, 864.0

@@ -49,7 +49,7 @@ LEAST_INTERVALS = 8.0
 LARGEST_ERROR = 0.35
 """A relative standard error beyond it is no estimate: the interval would span a factor of two each way."""
 LEAST_SHARE = 0.2
-"""Share of the mean step time that a plain step takes at least: drafting and verifying make no step five times
+"""Share of the mean step time that a plain step takes at least: drafts make no step five times
 as long, and a fit that says so has run off (a page whose step times do not scatter)."""
 RIDGE = 1e-9
 """Of the diagonal: keeps singular sums solvable; what they leave open shows as a huge variance."""
