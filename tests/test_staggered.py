@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from monitor.core import pipeline
 from monitor.core.pages.scrapes import Scrape
 from tests.e2e import farm
+
+if TYPE_CHECKING:
+    from monitor.core.events import Event
 
 BEGAN = 1_700_000_000.0
 WATCHED = 900.0
@@ -32,7 +37,7 @@ def test_one_event_of_the_model(seed: int) -> None:
     times = sorted(
         (BEGAN + farm.INTERVAL * n + phase, name) for n in range(rounds) for name, phase in phases.items()
     )
-    found = []
+    found: list[Event] = []
     for at, name in times:
         if at >= turned:
             engines.turn("org/many", farm.DEAD)

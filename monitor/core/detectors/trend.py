@@ -206,8 +206,7 @@ def step(
     limit = np.sqrt(2.0 * (base.nats(plan) + EXTRA_NATS))
     down, up = np.maximum(-z.min(1), 0.0) / limit, np.maximum(z.max(1), 0.0) / limit
     far = (raw[:, 0] + seen.level) * (state["blocks"] < DAY_BLOCKS)
-    deep = np.maximum(-far / np.sqrt(_first_day(state, baseline, information, error[:, 0], at)), 0.0)
-    deep /= YOUNG_MARGIN * limit
+    deep = np.maximum(-far / np.sqrt(_first_day(state, baseline, information, error[:, 0], at)), 0.0) / limit
     shift = mean[np.arange(len(at)), np.where(down > up, z.argmin(1), z.argmax(1))]
     state["shift"] = np.where(deep > down, far, shift)
     state["expected"] = np.where(deep > down, 0.0, seen.level)
@@ -241,7 +240,7 @@ def _first_day(state: State, baseline: State, information: Floats, error: Floats
     error [B]: of the window, for its few requests. Where it began is known as well as one block is.
     """
     few = NOISE_SHARE * (error + state["spread"] / information)
-    return rhythm.strayed(at - baseline["began_at"], state["wander"]) + few
+    return YOUNG_MARGIN**2 * (rhythm.strayed(at - baseline["began_at"], state["wander"]) + few)
 
 
 def _windows(
