@@ -117,7 +117,7 @@ async def test_pages_renew_themselves_in_place(tab: chromium.Tab) -> None:
         assert await tab.value("document.querySelectorAll('.model details[open]').length") == 1
         assert await tab.value("document.activeElement.getAttribute('href')") == link
         await tab.call("Page.removeScriptToEvaluateOnNewDocument", identifier=caught["identifier"])
-    assert tab.complaints == []
+        assert tab.complaints == []
 
 
 @pytest.mark.skipif(not AXE, reason="the variable AXE_CORE names no axe.min.js: npm's axe-core is not there")
