@@ -29,6 +29,8 @@ RULES = ROOT / "alerts" / "generated" / "specmon.rules.yaml"
 ROUTES = ROOT / "alerts" / "alertmanager.example.yml"
 SITE = "https://specmon.example.com"  # of alerts/site.yaml
 RESEND = "2s"
+# inhibits the ticket that people are followed by here, where a busy machine lets it come first
+PAGE = "SpecmonCollapseSlowsDecoding"
 SHORT = {"for": "1s", "keep_firing_for": "4s"}  # instead of minutes
 SOON = {"group_wait": "1s", "group_interval": "1s"}  # instead of half a minute and more
 
@@ -118,7 +120,7 @@ def _write(scene: Scene, folder: Path) -> None:
     written: Mapping[str, object] = {
         "ruled.yml": routes(scene.ruled),
         "direct.yml": routes(scene.direct),
-        "rules.yml": rules(scene.specmon.url),
+        "rules.yml": rules(scene.specmon.url, without=PAGE),
         "prometheus.yml": prometheus_settings(folder, scene.specmon.url, scene.ruled_alertmanager.url),
         "specmon.yml": _settings(scene, folder),
     }
@@ -161,10 +163,11 @@ def prometheus_settings(folder: Path, specmon: str, alertmanager: str) -> dict[s
     }
 
 
-def rules(specmon: str, times: Mapping[str, str] = SHORT) -> object:
-    """The generated rules, with the times of a test, and links that lead to the specmon at this address."""
+def rules(specmon: str, times: Mapping[str, str] = SHORT, without: str = "") -> object:
+    """The generated rules but for one, with the times of a test, and links to the specmon at this address."""
     found = yaml.safe_load(RULES.read_text().replace(f"{SITE}/report", f"{specmon}/report"))
     for group in found["groups"]:
+        group["rules"] = [rule for rule in group["rules"] if rule.get("alert") != without]
         for rule in group["rules"]:
             rule.update({name: value for name, value in times.items() if name in rule})
     return found
