@@ -7,6 +7,7 @@ import json
 import shutil
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from aiohttp import ClientSession, WSMsgType
 
@@ -27,7 +28,14 @@ class Tab:
     def __init__(self, socket: ClientWebSocketResponse) -> None:
         self._socket = socket
         self._number = 0
-        self.complaints: list[str] = []
+        self._said: list[dict[str, dict[str, str]]] = []
+        self._shown: set[str] = set()
+        self._origin = ""
+
+    @property
+    def complaints(self) -> list[str]:
+        """What the browser complained about, but not of pages that were left: their servers may be gone."""
+        return [json.dumps(said) for said in self._said if not self._late(said)]
 
     async def call(self, method: str, **parameters: object) -> dict[str, object]:
         """Return the result of a protocol method, noting what the browser complains about meanwhile."""
@@ -48,6 +56,8 @@ class Tab:
             deviceScaleFactor=1,
             mobile=width < 500,
         )
+        self._origin = _origin(url)
+        self._shown.add(self._origin)
         await self.call("Page.navigate", url=url)
         await self._until("Page.loadEventFired")
 
@@ -87,11 +97,20 @@ class Tab:
                 assert message.type is WSMsgType.TEXT
                 said = json.loads(message.data)
                 if said.get("method") in {"Log.entryAdded", "Runtime.exceptionThrown"}:
-                    self.complaints.append(json.dumps(said["params"]))
+                    self._said.append(said["params"])
                 if wanted in {said.get("id"), said.get("method")}:
                     assert "error" not in said, said
                     return dict(said.get("result") or said.get("params") or {})
         raise AssertionError(f"the browser closed the connection before {wanted!r}")
+
+    def _late(self, said: dict[str, dict[str, str]]) -> bool:
+        origin = _origin(said.get("entry", {}).get("url", ""))
+        return origin != self._origin and origin in self._shown
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 @asynccontextmanager
