@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from monitor.core import pipeline
 from monitor.core.counts import windows
 from monitor.core.counts.deltas import Counts
 from monitor.core.pages.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
 from monitor.core.pages.scrapes import Failure, Scrape
+from monitor.core.streams import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
+
+    from monitor.core.events import Event
 
 MODEL_NAME = "org/model"
 START = 1_700_000_000.0
@@ -150,3 +154,15 @@ def sums(counted: Counts) -> windows.Sums:
 def array(values: Sequence[float]) -> npt.NDArray[np.float64]:
     """Return numbers as the core takes them."""
     return np.array(values, np.float64)
+
+
+def events(ticks: Sequence[Sequence[Scrape]], *, cut: int | None = None) -> list[Event]:
+    """Return the events of a history; the state is saved and restored before tick `cut`."""
+    plan = pipeline.Plan()
+    state = pipeline.begin(plan)
+    found: list[Event] = []
+    for number, tick in enumerate(ticks):
+        if number == cut:
+            state = checkpoint.thaw(plan, checkpoint.freeze(state))
+        found += pipeline.step(plan, state, tick).events
+    return found

@@ -5,21 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from monitor import metrics
-from monitor.core.vocabulary import DIRECTION_OF, TROUBLES
+from monitor.core.vocabulary import DIRECTION_OF, STATES, TROUBLES
 from monitor.metrics import changes
 
-STATE_NAMES = (
-    "warming",
-    "ok",
-    "drifting",
-    "collapsed",
-    "improved",
-    "idle",
-    "off",
-    "silent",
-    "stale",
-    "unsupported",
-)
 KINDS = tuple((kind, DIRECTION_OF[kind]) for kind in TROUBLES)
 
 
@@ -39,7 +27,7 @@ def stream_table(
     return metrics.StreamTable(
         labels=labels,
         info=[info_block(block, positions) for block in labels],
-        state_names=STATE_NAMES,
+        state_names=STATES,
         state=np.ones(streams, dtype=np.int64),
         drafts=drafts,
         draft_tokens=drafts * positions,

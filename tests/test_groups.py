@@ -11,7 +11,7 @@ import numpy as np
 from monitor.core import events, pipeline
 from monitor.core.pages import scrapes
 from monitor.core.pages.scrapes import Scrape
-from monitor.core.streams import checkpoint, presence
+from monitor.core.streams import presence
 from tests import made
 
 if TYPE_CHECKING:
@@ -53,14 +53,7 @@ def history(hit: frozenset[int], seed: int = 3) -> tuple[tuple[Scrape, ...], ...
 
 def seen(ticks: Sequence[Sequence[Scrape]], *, cut: int | None = None) -> list[Event]:
     """The events of a history; the state is saved and restored before tick `cut`."""
-    plan = pipeline.Plan()
-    state = pipeline.begin(plan)
-    found: list[Event] = []
-    for number, tick in enumerate(ticks):
-        if number == cut:
-            state = checkpoint.thaw(plan, checkpoint.freeze(state))
-        found += pipeline.step(plan, state, tick).events
-    return [event for event in found if event.severity != "info"]
+    return [event for event in made.events(ticks, cut=cut) if event.severity != "info"]
 
 
 def test_a_fall_of_all_replicas_is_one_event() -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from prometheus_client.metrics_core import Metric
+    from prometheus_client.samples import Sample
 
     from monitor.metrics.textformat import Family
 
@@ -135,29 +136,24 @@ def whole_page(*, openmetrics: bool) -> bytes:
     return textformat.render(families, openmetrics=openmetrics, appended=process)
 
 
+def samples_of(name: str) -> list[Sample]:
+    """Return the samples of one name on the page of one stream."""
+    page = textformat.render(one_stream()).decode()
+    families = parser.text_string_to_metric_families(page)
+    return [sample for family in families for sample in family.samples if sample.name == name]
+
+
 @pytest.mark.parametrize("name", FLEET)
 def test_a_models_change_has_series_of_its_own(name: str) -> None:
     """What is told of a whole model names the model, and none of its replicas."""
-    page = textformat.render(one_stream()).decode()
-    samples = [
-        sample
-        for family in parser.text_string_to_metric_families(page)
-        for sample in family.samples
-        if sample.name == name
-    ]
+    samples = samples_of(name)
     assert [set(sample.labels) for sample in samples] == [{"model_name"} | FLEET[name]]
 
 
 @pytest.mark.parametrize("name", CONTRACT)
 def test_contract(name: str) -> None:
     """Each metric of the contract is there with exactly its labels."""
-    page = textformat.render(one_stream()).decode()
-    samples = [
-        sample
-        for family in parser.text_string_to_metric_families(page)
-        for sample in family.samples
-        if sample.name == name
-    ]
+    samples = samples_of(name)
     assert samples
     for sample in samples:
         assert set(sample.labels) == CONTRACT[name] | set(STREAM)

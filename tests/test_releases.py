@@ -11,7 +11,7 @@ import pytest
 
 from monitor.core import events, pipeline
 from monitor.core.pages.scrapes import Scrape
-from monitor.core.streams import checkpoint, presence
+from monitor.core.streams import presence
 from tests import made
 
 if TYPE_CHECKING:
@@ -58,22 +58,10 @@ def rolling(shift: float, *, told: bool = True, seed: int = 5) -> Ticks:
     return tuple(ticks)
 
 
-def seen(ticks: Ticks, *, cut: int | None = None) -> list[Event]:
-    """The events of a history; the state is saved and restored before tick `cut`."""
-    plan = pipeline.Plan()
-    state = pipeline.begin(plan)
-    found: list[Event] = []
-    for number, tick in enumerate(ticks):
-        if number == cut:
-            state = checkpoint.thaw(plan, checkpoint.freeze(state))
-        found += pipeline.step(plan, state, tick).events
-    return found
-
-
 @cache
 def worse() -> list[Event]:
     """The events of a rolling release that is a quarter of a logit worse."""
-    return seen(rolling(SHIFT))
+    return made.events(rolling(SHIFT))
 
 
 def of_releases(found: Sequence[Event]) -> list[Event]:
@@ -84,7 +72,7 @@ def of_releases(found: Sequence[Event]) -> list[Event]:
 @pytest.mark.parametrize(("shift", "word"), [(SHIFT, "worse"), (-SHIFT, "better")], ids=["worse", "better"])
 def test_a_rolling_release_is_one_event_with_the_word(shift: float, word: str) -> None:
     """Old and new side by side: one event of the model, its word said within 15 min of half the fleet being new."""
-    found = of_releases(worse() if shift == SHIFT else seen(rolling(shift)))
+    found = of_releases(worse() if shift == SHIFT else made.events(rolling(shift)))
     assert len({event.id for event in found}) == 1
     assert found[0].scope == "fleet"
     assert found[0].model_name == made.MODEL_NAME
@@ -109,7 +97,7 @@ def test_a_release_that_is_worse_is_told_once_not_of_each_pod() -> None:
 
 def test_an_equal_release_shows_no_difference() -> None:
     """A draft that is as good is said to be: no difference shown, nobody is called."""
-    found = of_releases(seen(rolling(0.0)))
+    found = of_releases(made.events(rolling(0.0)))
     assert {event.verdict.outcome for event in found if event.verdict} == {"no_difference"}
     assert {event.severity for event in found} == {"info"}
     assert len({event.id for event in found}) == 1
@@ -117,21 +105,23 @@ def test_an_equal_release_shows_no_difference() -> None:
 
 def test_new_pods_of_the_same_release_say_nothing() -> None:
     """Pods that are replaced by their like are no release, and no event."""
-    assert of_releases(seen(rolling(0.0, told=False))) == []
+    assert of_releases(made.events(rolling(0.0, told=False))) == []
 
 
 def test_a_restart_of_the_monitor_changes_no_verdict() -> None:
     """Saved and restored in the middle of a roll-out, the same events follow to the byte."""
     ticks = rolling(SHIFT)
     whole = of_releases(worse())
-    cut = of_releases(seen(ticks, cut=OLD_TICKS + TURN_TICKS * REPLICAS + 5))
+    cut = of_releases(made.events(ticks, cut=OLD_TICKS + TURN_TICKS * REPLICAS + 5))
     assert [events.as_json(event) for event in cut] == [events.as_json(event) for event in whole]
 
 
 def test_scrapes_one_by_one_bring_the_same_words() -> None:
     """How scrapes are batched changes no event of a release."""
     ticks = rolling(SHIFT)
-    assert of_releases(seen(tuple((scrape,) for tick in ticks for scrape in tick))) == of_releases(worse())
+    assert of_releases(made.events(tuple((scrape,) for tick in ticks for scrape in tick))) == of_releases(
+        worse()
+    )
 
 
 def test_the_event_of_a_release_whose_pods_all_left_is_closed() -> None:

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING
 from monitor.core import pipeline
 from monitor.core.events import attribution
 from monitor.core.events.attribution import learnt, signs
-from tests.acceptbench.causing import CAUSES, HISTORY, INTERVAL, SIZES, START, TRAFFIC, Case, Cause, Fleet
+from tests.acceptbench.causing import CAUSES, HISTORY, INTERVAL, SIZES, START, TRAFFIC, Case, Fleet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from monitor.core.events import Event
     from monitor.core.events.attribution.signs import Sign, Surroundings
+    from monitor.core.vocabulary import CauseName
 
 TABLE = Path(learnt.__file__)
 LEARNT_SEED, JUDGED_SEED = 1, 2
@@ -35,7 +36,7 @@ FLEETS = (1, 6)
 NOT_LEARNT = ("step_time",)
 """Signs that are told and not weighed: what a step takes follows from batch sizes and lengths of contexts, in ways
 that differ from one card and engine to the next."""
-PAIRS: tuple[tuple[Cause, Cause], ...] = (
+PAIRS: tuple[tuple[CauseName, CauseName], ...] = (
     ("draft", "traffic"),
     ("engine", "load"),
     ("config", "traffic"),
@@ -108,7 +109,7 @@ def _first(fleet: Fleet) -> Event | None:
     return min(falls, key=lambda event: (event.kind == "regime_change", event.raised_at), default=None)
 
 
-def cases(numbers: Iterable[int], causes: Sequence[Cause] = CAUSES) -> list[Case]:
+def cases(numbers: Iterable[int], causes: Sequence[CauseName] = CAUSES) -> list[Case]:
     """Return each cause in each size, traffic and fleet; one bad replica needs others beside it."""
     return [
         Case(cause, size, traffic, replicas, number)

@@ -8,10 +8,11 @@ fall is written down in the function that is called by its name. All chances are
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from monitor.core import vocabulary
 from monitor.core.pages.engines.base import UNKNOWN, Counter, Evidence, Reading
 from monitor.core.pages.scrapes import Scrape
 
@@ -20,21 +21,15 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from monitor.core.vocabulary import CauseName
+
     Floats = npt.NDArray[np.float64]
 
-Cause = Literal[
-    "traffic",
-    "draft",
-    "target_model",
-    "engine",
-    "config",
-    "load",
-    "replica",
-    "context_limit",
-    "tail",
-    "unknown",
-]
-CAUSES: tuple[Cause, ...] = get_args(Cause)
+CAUSES: tuple[CauseName, ...] = tuple(
+    cause for cause in vocabulary.CAUSES if cause not in ("restart", "data_quality")
+)
+"""The causes that are simulated; the others are told by what they are."""
+
 SIZES = {"small": 0.6, "medium": 1.1, "large": 2.0}
 """How far acceptance falls, in logits of each position that is hit."""
 
@@ -79,12 +74,12 @@ class Replica:
 class Case:
     """One fleet: its cause, how far acceptance falls, how busy it is, how many replicas, and its number."""
 
-    cause: Cause
+    cause: CauseName
     size: str
     traffic: str
     replicas: int
     number: int
-    second: Cause | None = None
+    second: CauseName | None = None
 
 
 class Fleet:
@@ -153,7 +148,7 @@ class Fleet:
     def _size(self) -> float:
         return SIZES[self.case.size] * float(self.random.uniform(0.9, 1.1))
 
-    def _happen(self, cause: Cause) -> None:
+    def _happen(self, cause: CauseName) -> None:
         {
             "traffic": self._traffic,
             "draft": self._draft,

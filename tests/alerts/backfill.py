@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monitor import metrics, store
+from monitor.core.vocabulary import STATES
 from monitor.metrics import changes, selfmetrics, textformat
 from tests.alerts import names
-from tests.metric_tables import STATE_NAMES, open_change, stream_table
+from tests.metric_tables import open_change, stream_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +116,7 @@ def _table(step: int, at: int) -> StreamTable:
             )
             for block in labels
         ],
-        state=np.array([STATE_NAMES.index(state) for state in states]),
+        state=np.array([STATES.index(state) for state in states]),
         drafts=1000 * grown,
         draft_tokens=4000 * grown,
         accepted_tokens=2000 * grown,

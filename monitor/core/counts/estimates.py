@@ -126,6 +126,11 @@ def from_sums(sums: windows.Sums) -> Estimates:
     )
 
 
+def draft_length(made: Estimates) -> Floats:
+    """Return the tokens drafted per draft [N], NaN where unknown."""
+    return _ratio(made.draft_tokens, made.drafts)
+
+
 def mal_from_alpha(alpha: Floats | float, num_speculative_tokens: int) -> Floats:
     """Return (1 − α^(k+1)) ÷ (1 − α): the tokens per step of a constant conditional acceptance."""
     return np.asarray(

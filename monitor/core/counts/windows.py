@@ -158,11 +158,10 @@ def around(
     order = sorted(range(len(lengths)), key=lambda window: lengths[window])
     seen = [min(row["slot"][0, w], until // (lengths[w] / SLOTS)) for w in range(len(lengths))]
     finest = next((w for w in order if seen[w] - change_at // (lengths[w] / SLOTS) < SLOTS - 1), order[-1])
-    longest = order[-1]
-    after = _part(row, finest, lengths[finest] / SLOTS, (change_at, until), later=True)
-    before = _part(row, longest, lengths[longest] / SLOTS, (change_at, until), later=False)
+    after = since(row, finest, change_at, lengths, until)
+    before = _until(row, order[-1], change_at, lengths, until)
     if not before.vectors[0, INTERVALS]:
-        before = _part(row, finest, lengths[finest] / SLOTS, (change_at, until), later=False)
+        before = _until(row, finest, change_at, lengths, until)
     return before, after
 
 
@@ -182,20 +181,29 @@ def within(
     return _sums(state, np.where(chosen[:, :, None], state["slots"][:, window], 0.0).sum(1))
 
 
-def since(row: npt.NDArray[np.void], window: int, at: float, lengths: tuple[float, ...]) -> Sums:
-    """Return the sums over a window of one stream, without what lies before `at` (unix seconds)."""
-    return _part(row, window, lengths[window] / SLOTS, (at, math.inf), later=True)
-
-
-def _part(
-    row: npt.NDArray[np.void], window: int, slot_seconds: float, span: tuple[float, float], *, later: bool
+def since(
+    row: npt.NDArray[np.void], window: int, at: float, lengths: tuple[float, ...], until: float = math.inf
 ) -> Sums:
-    newest = row["slot"][0, window]
-    slot = newest - (newest - np.arange(SLOTS)) % SLOTS
-    change_at, until = span
-    of_change, of_end = change_at // slot_seconds, until // slot_seconds
-    lasting = (slot < of_end) & (slot > of_end - SLOTS + 1) if math.isfinite(until) else np.ones(SLOTS, bool)
-    chosen = slot > of_change if later else slot < of_change
-    if later and not row["slots"][0, window, chosen & lasting, INTERVALS].any():
-        chosen = slot >= of_change
-    return _sums(row, row["slots"][:, window, chosen & lasting].sum(1))
+    """Return the sums over a window of one stream from `at` to `until` (unix seconds).
+
+    The slot that holds `at` counts only where no later one has anything.
+    """
+    slot_seconds = lengths[window] / SLOTS
+    pushed_out = _pushed_out(slot_seconds, until)
+    later = within(row, window, lengths[window], max(at, pushed_out), until)
+    if later.vectors[0, INTERVALS]:
+        return later
+    return within(row, window, lengths[window], max(at - slot_seconds, pushed_out), until)
+
+
+def _until(
+    row: npt.NDArray[np.void], window: int, at: float, lengths: tuple[float, ...], until: float
+) -> Sums:
+    """Return the sums over a window of one stream before `at`, as they stood at `until` (unix seconds)."""
+    pushed_out = _pushed_out(lengths[window] / SLOTS, until)
+    return within(row, window, lengths[window], pushed_out, min(at, until))
+
+
+def _pushed_out(slot_seconds: float, until: float) -> float:
+    """Return the time of the slot that a page after `until` may have pushed out; -inf for none."""
+    return until - (SLOTS - 1) * slot_seconds if math.isfinite(until) else -math.inf

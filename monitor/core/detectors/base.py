@@ -123,6 +123,29 @@ class Alarm:
     fact: str = ""
 
 
+def regime_note(
+    row: int, began: float, at: float, levels: tuple[Level, Level], detector: str, fact: str = ""
+) -> Alarm:
+    """Return the note that what is served changed at `began`, told `at`; `levels` before and after."""
+    before, after = levels
+    return Alarm(
+        index=row,
+        kind="regime_change",
+        severity="info",
+        action="note",
+        change_point_at=began,
+        change_point_low=began,
+        change_point_high=began,
+        raised_at=at,
+        positions=(),
+        before=before,
+        after=after,
+        score=0.0,
+        detector=detector,
+        fact=fact,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Findings:
     """What the detectors say of the B rows of a batch.

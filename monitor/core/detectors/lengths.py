@@ -90,19 +90,4 @@ def _note(state: State, row: int, at: float) -> Alarm:
         f"drafts went from {float(state['lengths']['usual'][row]):.3g} to {float(now[0]):.3g} tokens on the "
         "mean; positions are compared by their conditional acceptance, as far as they are known to be drafted"
     )
-    return base.Alarm(
-        index=row,
-        kind="regime_change",
-        severity="info",
-        action="note",
-        change_point_at=began,
-        change_point_low=began,
-        change_point_high=began,
-        raised_at=at,
-        positions=(),
-        before=before,
-        after=after,
-        score=0.0,
-        detector=NAME,
-        fact=fact,
-    )
+    return base.regime_note(row, began, at, (before, after), NAME, fact)

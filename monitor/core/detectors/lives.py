@@ -97,18 +97,5 @@ def compare(state: State, at: Floats) -> list[Alarm]:
 
 def _note(state: State, row: int, at: float, after: base.Level, before: base.Level | None = None) -> Alarm:
     began = float(state["regime"]["began_at"][row])
-    return base.Alarm(
-        index=row,
-        kind="regime_change",
-        severity="info",
-        action="note",
-        change_point_at=began,
-        change_point_low=began,
-        change_point_high=began,
-        raised_at=at,
-        positions=(),
-        before=before or diagnosis.measured(state, state["baseline"]["local"][row], row),
-        after=after,
-        score=0.0,
-        detector="regime",
-    )
+    levels = before or diagnosis.measured(state, state["baseline"]["local"][row], row), after
+    return base.regime_note(row, began, at, levels, "regime")

@@ -51,6 +51,14 @@ class Measured(Protocol):
         """Seconds of one engine step."""
 
 
+class Sized(Measured, Protocol):
+    """One side of a change with the requests that were served at once."""
+
+    @property
+    def batch_size(self) -> Floats:
+        """Requests in a batch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shares:
     """Logarithms, [N] each, whose sum is `total` = ln(TPOT after ÷ TPOT before); NaN where unknown."""

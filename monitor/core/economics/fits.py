@@ -20,12 +20,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from monitor.core.counts import estimates
+from monitor.core.economics import accounting
 from monitor.core.pages.engines.base import Counter
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from monitor.core.counts.deltas import Counts
+    from monitor.core.counts.estimates import Estimates
+    from monitor.core.economics.accounting import Sized
 
     Floats = npt.NDArray[np.float64]
     State = npt.NDArray[np.void]
@@ -118,6 +122,13 @@ def batch_effect(state: State, before: Floats, after: Floats, drafted: Floats) -
     with np.errstate(invalid="ignore", divide="ignore"):
         effect: Floats = np.log(second.seconds / first.seconds)
     return effect
+
+
+def accounted(state: State, before: Sized, after: Estimates) -> accounting.Shares:
+    """Return the log shares of a change of TPOT [N], what the batch did to it by each row's history."""
+    drafted = estimates.draft_length(after) * np.nan_to_num(after.coverage, nan=1.0)
+    effect = batch_effect(state, before.batch_size, after.batch_size, drafted)
+    return accounting.between(before, after, effect)
 
 
 def _predict(sums: Floats, wanted: Floats) -> StepTime:

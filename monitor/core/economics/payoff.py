@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Literal
 
 Origin = Literal["calibrated", "replica", "undrafted", "uncovered", "declared", "fitted"]
 ORIGINS: dict[Origin, str] = {
@@ -128,28 +125,6 @@ def sentence(payoff: Payoff) -> str:
     if payoff.outcome == "costs":
         return f"speculation costs you: {payoff.speedup:.2f}× plain decoding {_interval(payoff)}; {origin}"
     return f"speculation is about even: {payoff.speedup:.2f}× plain decoding {_interval(payoff)}; {origin}"
-
-
-def together(payoffs: Sequence[Payoff], weights: Sequence[float]) -> Payoff:
-    """Return the verdict on several streams of one model: their mean speed-up by the time spent decoding.
-
-    The plain step time behind them is mostly one and the same, so their errors are taken to agree: the
-    interval is no narrower for there being many. Unknown ones are left out; unknown where all are.
-    """
-    known = [
-        (each, weight)
-        for each, weight in zip(payoffs, weights, strict=True)
-        if math.isfinite(each.speedup) and weight > 0.0
-    ]
-    if not known:
-        reason = next((each.reason for each in payoffs if each.reason), "no stream has drafts")
-        return Payoff("unknown", math.nan, math.nan, math.nan, None, reason)
-    total = sum(weight for _, weight in known)
-    speedup, low, high = (
-        sum(getattr(each, name) * weight for each, weight in known) / total
-        for name in ("speedup", "low", "high")
-    )
-    return Payoff(_outcome(speedup, low, high), speedup, low, high, known[0][0].origin)
 
 
 def _interval(payoff: Payoff) -> str:

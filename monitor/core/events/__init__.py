@@ -265,6 +265,19 @@ def identity(stream: str, change_point_at: float, raised_at: float, kind: str) -
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+def cost(before: float, after: float, tokens: float = math.nan, tpot: float = math.nan) -> Cost:
+    """Return what it costs that acceptance went from one MAL to another.
+
+    tokens, tpot: how tokens per step and time per token went, after ÷ before; where they are not known the
+    MALs stand for them.
+    """
+    if not math.isfinite(tokens):
+        tokens = after / before if before > 0.0 else math.nan
+    if not math.isfinite(tpot):
+        tpot = 1.0 / tokens if tokens > 0.0 else math.nan
+    return Cost(tokens, tpot, benefit_lost(before, after))
+
+
 def benefit_lost(before: float, after: float) -> float:
     """Return the share of speculation's benefit that is gone, (before − after) ÷ (before − 1)."""
     return (before - after) / (before - 1.0) if before > 1.0 else math.nan

@@ -325,3 +325,13 @@ class Limits:
     crowded_seconds: float = 600.0
     streams_per_target: int = 1000
     streams: int = 20_000
+
+
+def rows_of(state: State, event: Event) -> list[int]:
+    """Return the rows of an event's streams, as far as they are still there."""
+    if event.key is not None:
+        return [state.rows[event.key]] if event.key in state.rows else []
+    group = state.groups.numbers.get(event.model_name)
+    members = set(event.streams)
+    of_group = [] if group is None else np.flatnonzero(state.groups.of == group).tolist()
+    return [row for row in of_group if state.identities[row].id in members]

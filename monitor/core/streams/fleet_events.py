@@ -10,7 +10,7 @@ import numpy as np
 
 from monitor.core import events, fleet, streams
 from monitor.core.detectors.base import Level
-from monitor.core.events import Cost, attribution
+from monitor.core.events import attribution
 from monitor.core.streams import present as presents
 from monitor.core.streams import stream_events, surroundings
 from monitor.core.streams.surroundings import ChangePoint
@@ -86,7 +86,7 @@ def _looked_at(state: State, present: Present) -> list[Event]:
     moved, why = events.moved(held, after), _why_now(state, held, present)
     if not moved and not presents.tells_more(held.causes, why.causes):
         return []
-    level, cost = (after, _cost(held.before.mal, mal)) if moved else (held.after, held.cost)
+    level, cost = (after, events.cost(held.before.mal, mal)) if moved else (held.after, held.cost)
     told = events.present(held, present.at, level, cost, why.causes)
     state.groups.open[present.group] = replace(told, facts=why.facts)
     return [state.groups.open[present.group]]
@@ -94,18 +94,10 @@ def _looked_at(state: State, present: Present) -> list[Event]:
 
 def _why_now(state: State, held: Event, present: Present) -> attribution.Attribution:
     """Return what is known by now of why the replicas of an open event moved."""
-    members = set(held.streams)
-    rows = np.flatnonzero(state.groups.of == present.group).tolist()
-    rows = [row for row in rows if state.identities[row].id in members]
-    if not rows or not presents.causes_due(held, present.at):
+    rows = streams.rows_of(state, held) if presents.causes_due(held, present.at) else []
+    if not rows:
         return attribution.Attribution(held.facts, held.causes)
-    change = surroundings.of_event(held, present.at)
-    return _why(state, present.group, rows, change)
-
-
-def _cost(before: float, after: float) -> Cost:
-    tokens = after / before if before > 0 else math.nan
-    return Cost(tokens, 1.0 / tokens, events.benefit_lost(before, after))
+    return _why(state, present.group, rows, surroundings.of_event(held, present.at))
 
 
 def _events(state: State, alarm: FleetAlarm) -> list[Event]:
@@ -114,7 +106,7 @@ def _events(state: State, alarm: FleetAlarm) -> list[Event]:
     if alarm.action == "close":
         held = groups.open.pop(alarm.group, None)
         return [] if held is None else [events.closed(held, alarm.raised_at)]
-    cost = _cost(alarm.before.mal, alarm.after.mal)
+    cost = events.cost(alarm.before.mal, alarm.after.mal)
     held = groups.open.get(alarm.group)
     if alarm.action == "update":
         if held is None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core import events
+from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
 from monitor.core.economics import accounting, costs, fits
 from monitor.core.pages.engines.base import Counter
@@ -62,7 +62,7 @@ def stamped(plan: Plan, state: State, found: Sequence[Event]) -> list[Event]:
 
 
 def _stamped(plan: Plan, state: State, event: Event) -> Event:
-    rows = _rows(state, event)
+    rows = np.array(streams.rows_of(state, event), np.intp)
     if event.kind not in events.COSTLY or not len(rows):
         return event
     fleet = event.scope == "fleet"
@@ -88,18 +88,6 @@ def _stamped(plan: Plan, state: State, event: Event) -> Event:
     elif state.identities[int(rows[0])].event is not None:
         state.identities[int(rows[0])].event = made
     return made
-
-
-def _rows(state: State, event: Event) -> Rows:
-    """Return the rows of an event's streams, as far as they are still there."""
-    if event.key is not None:
-        return np.array([state.rows[event.key]] if event.key in state.rows else [], np.intp)
-    group = state.groups.numbers.get(event.model_name)
-    if group is None:
-        return np.zeros(0, np.intp)
-    members = set(event.streams)
-    of_group = np.flatnonzero(state.groups.of == group)
-    return np.array([row for row in of_group.tolist() if state.identities[row].id in members], np.intp)
 
 
 def _begin(state: State, rows: Rows, change_at: float) -> None:
@@ -240,11 +228,7 @@ def busy_share(sums: Sums, step_seconds: Floats) -> Floats:
 
 def _shares(state: State, rows: Rows, usual: costs.Usual, now: estimates.Estimates) -> dict[str, Floats]:
     """Return the log shares of each row's change of TPOT, that of the batch by the stream's own history."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        depth = now.draft_tokens / np.where(now.drafts > 0.0, now.drafts, np.nan)
-    drafted = depth * np.nan_to_num(now.coverage, nan=1.0)
-    effect = fits.batch_effect(state.step_times[rows], usual.batch_size, now.batch_size, drafted)
-    found = accounting.between(usual, now, effect)
+    found = fits.accounted(state.step_times[rows], usual, now)
     return {name: getattr(found, name) for name in ("total", *accounting.NAMES)}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from monitor.core import detectors, events
 from monitor.core.counts import estimates, windows
 from monitor.core.detectors.base import Level
-from monitor.core.events import Cost, attribution
+from monitor.core.events import attribution
 from monitor.core.streams import stream_events, surroundings
 
 if TYPE_CHECKING:
@@ -57,17 +57,6 @@ def looked_at(
     return found
 
 
-def cost(event: Event, tokens: float, tpot: float, mal: float) -> Cost:
-    """Return what an event costs at so many tokens a step, seconds a token, and this MAL."""
-    ratio = tokens / event.past.tokens_per_step
-    if not math.isfinite(ratio):
-        ratio = mal / event.before.mal
-    slower = tpot / event.past.tpot_seconds
-    if not math.isfinite(slower):
-        slower = 1.0 / ratio if ratio > 0.0 else math.nan
-    return Cost(ratio, slower, events.benefit_lost(event.before.mal, mal))
-
-
 def _ending(state: State, row: int, event: Event) -> bool:
     """Return whether the last interval is nearer to what was before than to what the event says."""
     latest = float(estimates.from_sums(windows.last(state.sums[row : row + 1])).mal[0])
@@ -96,7 +85,9 @@ def _looked_at(state: State, row: int, event: Event, at: float, lengths: tuple[f
     level, costs = event.after, event.cost
     if moved:
         level = after
-        costs = cost(event, float(now.tokens_per_step[0]), float(now.implied_tpot_seconds[0]), after.mal)
+        tokens = float(now.tokens_per_step[0]) / event.past.tokens_per_step
+        tpot = float(now.implied_tpot_seconds[0]) / event.past.tpot_seconds
+        costs = events.cost(event.before.mal, after.mal, tokens, tpot)
     return replace(events.present(event, at, level, costs, why.causes), facts=why.facts)
 
 

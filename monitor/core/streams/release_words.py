@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from monitor.core import events
 from monitor.core.economics import verdicts
-from monitor.core.events import Cost, Opening
+from monitor.core.events import Opening
 from monitor.core.events.attribution import Attribution, Cause
 from monitor.core.streams import releases
 from monitor.core.streams.releases import NEW
@@ -65,7 +64,7 @@ def opened(
     rows = np.flatnonzero((state.groups.releases.streams["side"] == NEW) & (state.groups.of == number))
     name = next(name for name, each in state.groups.numbers.items() if each == number)
     before, after = _levels(comparison, found[0])
-    cost = _cost(before, after)
+    cost = events.cost(before.mal, after.mal)
     why = _why(comparison, len(rows), word)
     return events.Event(
         id=events.identity(f"release|{name}", comparison.began_at, at, "regime_change"),
@@ -99,12 +98,6 @@ def _levels(comparison: Comparison, apart: Difference) -> tuple[Level, Level]:
     concurrent = comparison.beside.seen > 0
     before = verdicts.level(np.array(comparison.before if concurrent else comparison.local), apart)
     return before, verdicts.level(np.array(comparison.after), apart)
-
-
-def _cost(before: Level, after: Level) -> Cost:
-    tokens = after.mal / before.mal if before.mal > 0.0 else math.nan
-    tpot = 1.0 / tokens if tokens > 0.0 else math.nan
-    return Cost(tokens, tpot, events.benefit_lost(before.mal, after.mal))
 
 
 def _why(comparison: Comparison, pods: int, word: ReleaseVerdict) -> Attribution:

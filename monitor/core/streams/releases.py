@@ -62,6 +62,10 @@ GROUP_DTYPE = np.dtype(
 )
 
 
+KEPT = 1.0 - 1.0 / 360.0
+"""Share of what was counted that a minute leaves: about six hours of it count."""
+
+
 @dataclass(slots=True)
 class Comparison:
     """A release against the one before it, from its first pod on; see `Releases`.
@@ -256,14 +260,14 @@ def _compare(comparison: Comparison, sums: Floats, old: Indices, new: Indices, a
         comparison.shared = min(comparison.shared, max(int((after[base.TRIALS] > 0.0).sum()), 1))
     level, variance = verdicts.levels(after[None], rate, comparison.shared)
     comparison.new_at = at
-    comparison.after = (np.array(comparison.after) * _kept(comparison) + after).tolist()
+    comparison.after = (np.array(comparison.after) * KEPT + after).tolist()
     if not math.isfinite(variance[0]):
         return
     if len(old):
         before = sums[old].sum(0)
         other, error = verdicts.levels(before[None], rate, comparison.shared)
         if math.isfinite(error[0]):
-            comparison.before = (np.array(comparison.before) * _kept(comparison) + before).tolist()
+            comparison.before = (np.array(comparison.before) * KEPT + before).tolist()
             _see(comparison, float(level[0] - other[0]))
             spread = float(variance[0] + error[0])
             comparison.beside = verdicts.taken(comparison.beside, float(level[0] - other[0]), spread)
@@ -277,12 +281,6 @@ def _compare(comparison: Comparison, sums: Floats, old: Indices, new: Indices, a
         comparison.edge = verdicts.taken(
             comparison.edge, apart, float(variance[0]) * math.exp(since / LOCAL_MINUTES)
         )
-
-
-def _kept(comparison: Comparison) -> float:
-    """Return how much of what was counted before still counts: about six hours of it."""
-    del comparison
-    return 1.0 - 1.0 / 360.0
 
 
 def _see(comparison: Comparison, apart: float) -> None:

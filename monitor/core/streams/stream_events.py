@@ -6,8 +6,6 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
 from monitor.core.detectors import lengths
@@ -87,11 +85,9 @@ def causes(
 def _accounted(state: State, row: int, before: windows.Sums, after: windows.Sums) -> str:
     """Return what the change of TPOT is made of, in words; empty where the page has no step times."""
     old, new = estimates.from_sums(before), estimates.from_sums(after)
-    depth = new.draft_tokens / np.where(new.drafts > 0.0, new.drafts, np.nan)
-    drafted = depth * np.nan_to_num(new.coverage, nan=1.0)
-    history = state.step_times[row : row + 1]
-    effect = fits.batch_effect(history, old.batch_size, new.batch_size, drafted)
-    return accounting.sentence(accounting.at_row(accounting.between(old, new, effect), 0))
+    return accounting.sentence(
+        accounting.at_row(fits.accounted(state.step_times[row : row + 1], old, new), 0)
+    )
 
 
 def _past(before: windows.Sums) -> Past:
@@ -113,12 +109,8 @@ def _cost(alarm: Alarm, before: windows.Sums, after: windows.Sums) -> Cost:
     """Return what the change costs: from delivered tokens and step times where the page has them."""
     old, new = estimates.from_sums(before), estimates.from_sums(after)
     tokens = float(new.tokens_per_step[0] / old.tokens_per_step[0])
-    if not math.isfinite(tokens):
-        tokens = alarm.after.mal / alarm.before.mal if alarm.before.mal > 0 else math.nan
     tpot = float(new.implied_tpot_seconds[0] / old.implied_tpot_seconds[0])
-    if not math.isfinite(tpot):
-        tpot = 1.0 / tokens if tokens > 0 else math.nan
-    return Cost(tokens, tpot, events.benefit_lost(alarm.before.mal, alarm.after.mal))
+    return events.cost(alarm.before.mal, alarm.after.mal, tokens, tpot)
 
 
 def switched_off(state: State, row: int, at: float) -> Event:

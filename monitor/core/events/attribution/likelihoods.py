@@ -8,6 +8,7 @@ makes such posteriors too sure; `TEMPER` takes that back (chosen on streams that
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING
 
 from monitor.core.events.attribution import learnt
@@ -57,6 +58,7 @@ def ratio(cause: CauseName, name: str, value: str) -> float:
     return math.exp(_log_likelihood(cause, name, value)) * len(others) / sum(others)
 
 
+@cache
 def _log_likelihood(cause: CauseName, name: str, value: str) -> float:
     """Return the logarithm of a value's learnt share; 0 of what is unknown, or of a sign never learnt."""
     counts = learnt.COUNTS[cause].get(name, {})

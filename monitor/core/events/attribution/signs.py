@@ -65,9 +65,6 @@ DEAD_BONUS = 0.1
 OVERDISPERSION = 4.0
 """How much wider than binomial a position's level spreads: its drafts share their requests' text."""
 
-FAR_RATIO = 3.0
-"""Ratio from which a batch size, or prompt lengths, are another world: fits of it do not reach there."""
-
 MOVED_RATIO = 1.3
 """Ratio from which a batch size is told as moved; from minute to minute it swings by a fifth."""
 
@@ -227,7 +224,7 @@ def _load(before: Sums, after: Sums) -> Iterator[Sign]:
     yield Sign("batch", value, text if value in ("rose", "fell") else "")
     cover = float(old.coverage[0]), float(new.coverage[0])
     yield _moved("coverage", cover, "share of decode steps with a draft", least=MOVED_SHARE)
-    depths = _depth(before), _depth(after)
+    depths = float(estimates.draft_length(old)[0]), float(estimates.draft_length(new)[0])
     yield _moved("depth", depths, "tokens drafted per draft", least=MOVED_SHARE * max(depths, default=0.0))
     steps = float(old.step_seconds[0]), float(new.step_seconds[0])
     least = (MOVED_RATIO - 1.0) * min(steps)
@@ -241,12 +238,6 @@ def _moved(name: str, values: tuple[float, float], words: str, unit: str = "", *
     if abs(second - first) < least or first == second:
         return Sign(name, "same")
     return Sign(name, "moved", f"{words} went from {first:.3g} to {second:.3g} {unit}".rstrip())
-
-
-def _depth(sums: Sums) -> float:
-    counters = sums.vectors[0, windows.COUNTERS]
-    drafts, known = counters[Counter.DRAFTS], sums.known[0, Counter.DRAFT_TOKENS]
-    return float(counters[Counter.DRAFT_TOKENS] / drafts) if known and drafts > 0 else math.nan
 
 
 def explained_share(around: Surroundings) -> float:
