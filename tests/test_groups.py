@@ -110,7 +110,7 @@ def test_a_model_that_left_takes_its_group_along() -> None:
         pipeline.step(plan, state, tick)
     state.keep(np.arange(3, 3 + REPLICAS))
     assert state.groups.numbers == {made.MODEL_NAME: 0}
-    assert state.groups.of.tolist() == [0] * REPLICAS
+    assert state.groups.group_of_row.tolist() == [0] * REPLICAS
     assert set(state.groups.fleet.streams["group"].tolist()) == {0}
     assert len(state.groups.fleet.groups) == 1
 

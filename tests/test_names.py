@@ -46,3 +46,15 @@ def test_a_module_name_means_one_thing() -> None:
             found[name].append(path.relative_to(PACKAGE))
     twice = {name: places for name, places in found.items() if len(places) > 1}
     assert not twice, f"expected a name of its own for each: {twice}"
+
+
+def test_parameters_are_nouns() -> None:
+    """No parameter is called by a mere preposition or verb, whose unit or meaning the reader would guess."""
+    vague = {"about", "at", "into", "it", "of", "on", "over", "said", "that", "what", "which"}
+    found = [
+        f"{path.relative_to(PACKAGE)}:{each.lineno} {each.arg}"
+        for path in files()
+        for each in ast.walk(ast.parse(path.read_text()))
+        if isinstance(each, ast.arg) and each.arg in vague
+    ]
+    assert not found, f"expected nouns such as `now`, `times`, `rows`, `enabled`: {found}"

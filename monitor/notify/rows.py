@@ -122,9 +122,9 @@ def happened_at(event: Record) -> float:
     return (fields.number(event, "raised_at") or 0.0) if closed_at is None else closed_at
 
 
-def ended(event: Record, at: float) -> Record:
-    """Return an event closed at `at` (unix seconds)."""
-    return {**event, "status": "closed", "closed_at": at}
+def ended(event: Record, now: float) -> Record:
+    """Return an event closed at `now` (unix seconds)."""
+    return {**event, "status": "closed", "closed_at": now}
 
 
 def told(notice: Notice, state: Literal["open", "closed"]) -> Notice:

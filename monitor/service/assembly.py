@@ -39,7 +39,7 @@ class MissingError(Exception):
     """What the settings ask for is not there: a library, or a number in the host's name."""
 
 
-def plan(settings: Settings, found: Sequence[Found] = ()) -> pipeline.Plan:
+def plan(settings: Settings, discovered: Sequence[Found] = ()) -> pipeline.Plan:
     """Return what the pipeline needs to know."""
     return pipeline.Plan(
         detection=detectors.DetectionPlan(false_alarms_per_month=settings.detection.false_alarms_per_month),
@@ -48,7 +48,7 @@ def plan(settings: Settings, found: Sequence[Found] = ()) -> pipeline.Plan:
             forget_seconds=settings.discovery.forget_after,
             streams_per_target=settings.scrape.max_streams_per_target,
         ),
-        declared={each.name: _found_declared(each) for each in found}
+        declared={each.name: _found_declared(each) for each in discovered}
         | {target.label: _declared(target) for target in settings.targets},
         told=_told(settings.economics),
     )
@@ -78,11 +78,11 @@ def _or_unknown(number: float | None) -> float:
     return math.nan if number is None else number
 
 
-def scrape_targets(settings: Settings, found: Sequence[Found] = ()) -> list[targets.Target]:
+def scrape_targets(settings: Settings, discovered: Sequence[Found] = ()) -> list[targets.Target]:
     """Return this shard's targets to scrape; a target's own token stands before the token for all."""
     own = shard(settings)
     listed = [_target(settings, target) for target in settings.targets]
-    every = [*listed, *(_found_target(settings, each) for each in found)]
+    every = [*listed, *(_found_target(settings, each) for each in discovered)]
     return [target for target in every if own.owns(target.name)]
 
 
@@ -220,22 +220,22 @@ def _declared(target: TargetSettings) -> regimes.Declared:
     )
 
 
-def _found_declared(found: Found) -> regimes.Declared:
+def _found_declared(target: Found) -> regimes.Declared:
     return regimes.Declared(
-        draft_model=found.draft_model,
-        method=found.method,
-        num_speculative_tokens=found.num_speculative_tokens,
-        labels=found.labels,
-        facts=found.facts,
+        draft_model=target.draft_model,
+        method=target.method,
+        num_speculative_tokens=target.num_speculative_tokens,
+        labels=target.labels,
+        facts=target.facts,
     )
 
 
-def _found_target(settings: Settings, found: Found) -> targets.Target:
+def _found_target(settings: Settings, target: Found) -> targets.Target:
     scrape = settings.scrape
     return targets.Target(
-        name=found.name,
-        url=found.url,
-        labels=found.labels,
+        name=target.name,
+        url=target.url,
+        labels=target.labels,
         bearer_token=scrape.bearer_token.get_secret_value() or None,
         bearer_token_file=scrape.bearer_token_file or None,
         interval=scrape.interval,

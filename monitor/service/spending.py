@@ -96,13 +96,13 @@ class Spending:
         }
 
 
-def _part(found: Losses, places: Sequence[int]) -> Losses:
+def _part(lost: Losses, places: Sequence[int]) -> Losses:
     return losses.Losses(
-        now=tuple(found.now[n] for n in places),
-        so_far=tuple(found.so_far[n] for n in places),
-        delivered=found.delivered[list(places)],
-        busy=found.busy[list(places)],
-        shares={name: values[list(places)] for name, values in found.shares.items()},
+        now=tuple(lost.now[n] for n in places),
+        so_far=tuple(lost.so_far[n] for n in places),
+        delivered=lost.delivered[list(places)],
+        busy=lost.busy[list(places)],
+        shares={name: values[list(places)] for name, values in lost.shares.items()},
     )
 
 

@@ -56,23 +56,23 @@ class StateNow:
     since: npt.NDArray[np.float64]
 
 
-def now(source: StateNow, shown: Shown, at: float) -> list[StreamView]:
+def now(source: StateNow, shown: Shown, unix_seconds: float) -> list[StreamView]:
     """Return the streams of this moment, or of one a few seconds ago where making them takes long."""
     with shown.lock:
         if time.monotonic() < shown.until:
             return shown.made
         started = time.monotonic()
-        made = _all(source, at)
+        made = _all(source, unix_seconds)
         ended = time.monotonic()
         if ended - started > WORTH_KEEPING_SECONDS:
             shown.made, shown.until = made, ended + (ended - started) / SHARE
         return made
 
 
-def _all(source: StateNow, at: float) -> list[StreamView]:
+def _all(source: StateNow, unix_seconds: float) -> list[StreamView]:
     state, plan = source.state, source.plan
     with source.lock:
-        records = summaries.over_shortest(plan, state, at, ENOUGH_DRAFTS)
+        records = summaries.over_shortest(plan, state, unix_seconds, ENOUGH_DRAFTS)
         status = state.status
         columns = (
             _numbers(source.since[: len(records)]),

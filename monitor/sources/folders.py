@@ -56,7 +56,7 @@ def scrapes(root: Path) -> tuple[Iterator[Scrape], Callable[[], float]]:
     return pages(), lambda: done / total
 
 
-def page(path: Path, target: str, at: float) -> Scrape:
+def page(path: Path, target: str, unix_seconds: float) -> Scrape:
     """Return the page in a file; a damaged or huge one is a failed scrape. Raises Unreadable."""
     try:
         with path.open("rb") as file:
@@ -67,11 +67,15 @@ def page(path: Path, target: str, at: float) -> Scrape:
     try:
         unpacked = opening.unpack(body, LARGEST_PAGE_BYTES)
     except opening.DAMAGED as error:
-        return Scrape(target, at, failure=Failure(reason, f"{path}: the packed data are damaged ({error})"))
+        return Scrape(
+            target, unix_seconds, failure=Failure(reason, f"{path}: the packed data are damaged ({error})")
+        )
     if len(unpacked) > LARGEST_PAGE_BYTES:
         reason, limit = "too_large", LARGEST_PAGE_BYTES >> 20
-        return Scrape(target, at, failure=Failure(reason, f"{path}: expected a page of at most {limit} MiB"))
-    return Scrape(target, at, body=unpacked)
+        return Scrape(
+            target, unix_seconds, failure=Failure(reason, f"{path}: expected a page of at most {limit} MiB")
+        )
+    return Scrape(target, unix_seconds, body=unpacked)
 
 
 def milliseconds(name: str) -> int | None:
@@ -91,9 +95,9 @@ def _time(moment: tuple[int, _Recording]) -> int:
     return moment[0]
 
 
-def _page(recording: _Recording, at: int) -> Scrape:
-    name = f"{at}.prom{recording.packed.get(at, '')}"
-    return page(recording.folder / name, recording.target, at / MILLISECONDS)
+def _page(recording: _Recording, unix_milliseconds: int) -> Scrape:
+    name = f"{unix_milliseconds}.prom{recording.packed.get(unix_milliseconds, '')}"
+    return page(recording.folder / name, recording.target, unix_milliseconds / MILLISECONDS)
 
 
 def _recordings(root: Path) -> Iterator[_Recording]:

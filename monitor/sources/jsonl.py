@@ -130,12 +130,15 @@ def _refuse_halves(record: dict[str, object]) -> None:
         raise _RefusedLineError("bad_counters", detail) from None
 
 
-def _page(at: float, target: str, body: object, beside: object) -> Scrape:
+def _page(unix_seconds: float, target: str, body: object, beside: object) -> Scrape:
     if type(body) is not str:
         raise _RefusedLineError("not_metrics", f'"body" is {str(body)[:SHOWN_CHARACTERS]!r}, expected a text')
     pages = beside if isinstance(beside, dict) else {}
     return Scrape(
-        target, at, body=_bytes(body), beside={path: _bytes(str(text)) for path, text in pages.items()}
+        target,
+        unix_seconds,
+        body=_bytes(body),
+        beside={path: _bytes(str(text)) for path, text in pages.items()},
     )
 
 

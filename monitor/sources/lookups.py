@@ -138,11 +138,11 @@ def _on_a_thread(key: Key) -> asyncio.Future[Sequence[tuple[int, int, str]]]:
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Sequence[tuple[int, int, str]]] = loop.create_future()
 
-    def tell(found: Sequence[tuple[int, int, str]], error: Exception | None) -> None:
+    def tell(addresses: Sequence[tuple[int, int, str]], error: Exception | None) -> None:
         if answer.done():
             return
         if error is None:
-            answer.set_result(found)
+            answer.set_result(addresses)
         else:
             answer.set_exception(error)
 

@@ -206,9 +206,9 @@ async def _next(batches: AsyncIterator[list[Scrape]]) -> list[Scrape] | None:
     return await anext(batches, None)
 
 
-def _on_grid(at: float, interval: float) -> float:
-    """Return the first time of the grid that is not before `at`."""
-    return round(math.ceil(round(at / interval, 6)) * interval, _EXACT)
+def _on_grid(unix_seconds: float, interval: float) -> float:
+    """Return the first time of the grid that is not before `unix_seconds`."""
+    return round(math.ceil(round(unix_seconds / interval, 6)) * interval, _EXACT)
 
 
 def _times(start: float, end: float, step: float) -> list[float]:

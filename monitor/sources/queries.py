@@ -71,9 +71,9 @@ class Api:
         if self._session is not None:
             await self._session.close()
 
-    async def instant(self, query: str, at: float) -> list[QueriedSeries]:
+    async def instant(self, query: str, unix_seconds: float) -> list[QueriedSeries]:
         """Return the series at one time; raises QueryError."""
-        return await self._asked("/query", {"query": query, "time": f"{at:.3f}"})
+        return await self._asked("/query", {"query": query, "time": f"{unix_seconds:.3f}"})
 
     async def over(self, query: str, start: float, end: float, step: float) -> list[QueriedSeries]:
         """Return the series at `start` and each `step` later up to `end`; raises QueryError."""

@@ -85,16 +85,16 @@ class Pages:
         self.ambiguous = 0
         self.targets: tuple[str, ...] = ()
 
-    def scrapes(self, found: Sequence[QueriedSeries], times: Sequence[float]) -> Iterator[list[Scrape]]:
+    def scrapes(self, queried: Sequence[QueriedSeries], times: Sequence[float]) -> Iterator[list[Scrape]]:
         """Yield, for each time in order, the scrapes of the targets: pages, and failures of those missed."""
-        groups = self._grouped(found)
+        groups = self._grouped(queried)
         for at in times:
             yield self._at(groups, at)
 
-    def _grouped(self, found: Sequence[QueriedSeries]) -> dict[_Origin, _Group]:
+    def _grouped(self, queried: Sequence[QueriedSeries]) -> dict[_Origin, _Group]:
         groups: dict[_Origin, _Group] = {}
         names: dict[str, bool] = {}
-        for series in found:
+        for series in queried:
             target = self._target(series.labels)
             if target not in names:
                 names[target] = bool(target) and self._wanted(target)
@@ -110,23 +110,31 @@ class Pages:
         ordered = sorted(groups, key=lambda origin: (origin.target, origin.added))
         return {origin: groups[origin] for origin in ordered if groups[origin].engine}
 
-    def _at(self, groups: Mapping[_Origin, _Group], at: float) -> list[Scrape]:
+    def _at(self, groups: Mapping[_Origin, _Group], unix_seconds: float) -> list[Scrape]:
         bodies: dict[str, dict[_Origin, bytes]] = {}
         for origin, group in groups.items():
-            lines = [f"{line} {values[at]}\n" for line, values in group.lines if at in values]
+            lines = [
+                f"{line} {values[unix_seconds]}\n" for line, values in group.lines if unix_seconds in values
+            ]
             body = "".join(lines).encode()
             if body and (origin.target in self._seen or engines.recognise(body) is not None):
                 bodies.setdefault(origin.target, {})[origin] = body
         self.ambiguous = sum(len(several) > 1 for several in bodies.values())
-        pages = [Scrape(target, at, body=self._chosen(target, several)) for target, several in bodies.items()]
-        self._seen |= dict.fromkeys(bodies, at)
-        for target in [name for name, seen in self._seen.items() if at - seen > LINGER_SECONDS]:
+        pages = [
+            Scrape(target, unix_seconds, body=self._chosen(target, several))
+            for target, several in bodies.items()
+        ]
+        self._seen |= dict.fromkeys(bodies, unix_seconds)
+        for target in [name for name, seen in self._seen.items() if unix_seconds - seen > LINGER_SECONDS]:
             del self._seen[target]
             self._origins.pop(target, None)
             self._warned.discard(target)
         self.targets = tuple(self._seen)
         missed = [name for name in self.targets if name not in bodies]
-        return [*pages, *(Scrape(name, at, failure=Failure("connection", _ABSENT)) for name in missed)]
+        return [
+            *pages,
+            *(Scrape(name, unix_seconds, failure=Failure("connection", _ABSENT)) for name in missed),
+        ]
 
     def _chosen(self, target: str, several: Mapping[_Origin, bytes]) -> bytes:
         origin = self._origins.get(target)

@@ -140,11 +140,11 @@ class Latest:
         self._at = float("-inf")
         self._value: float | str | None = None
 
-    def step(self, at: object, value: float | bytes | None) -> None:
+    def step(self, unix_seconds: object, value: float | bytes | None) -> None:
         """Look at one row; texts come as bytes, for they may be damaged."""
-        if isinstance(at, float) and at >= self._at:
+        if isinstance(unix_seconds, float) and unix_seconds >= self._at:
             text = value.decode(errors="replace") if isinstance(value, bytes) else value
-            self._at, self._value = at, text
+            self._at, self._value = unix_seconds, text
 
     def finalize(self) -> float | str | None:
         """Return the value."""

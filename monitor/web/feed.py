@@ -18,9 +18,9 @@ ATOM = "application/atom+xml; charset=utf-8"
 _HEAD = '<?xml version="1.0" encoding="utf-8"?>\n'
 
 
-def atom(found: Sequence[Record], links: Links, path: str, now: float) -> bytes:
+def atom(records: Sequence[Record], links: Links, path: str, now: float) -> bytes:
     """Return the feed of these events, newest first; `path` is the feed's own."""
-    updated = max((_updated(event, now) for event in found), default=now)
+    updated = max((_updated(event, now) for event in records), default=now)
     content = tag(
         "feed",
         _element("title", "specmon: events of speculative decoding"),
@@ -29,7 +29,7 @@ def atom(found: Sequence[Record], links: Links, path: str, now: float) -> bytes:
         Markup(f"<author>{_element('name', 'specmon')}</author>"),
         _link("self", links.to(path)),
         _link("alternate", links.to("/report/events")),
-        (_entry(event, links, now) for event in found),
+        (_entry(event, links, now) for event in records),
         xmlns="http://www.w3.org/2005/Atom",
     )
     return (_HEAD + content + "\n").encode("utf-8", errors="replace")

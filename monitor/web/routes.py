@@ -91,9 +91,9 @@ def report(ask: Ask, view: View) -> Answer:
             return answers.html(fleet.page(view, ask.site, chosen, found))
 
 
-def streams_of(chosen: Selection, view: View, found: Sequence[StreamView]) -> list[StreamView]:
+def streams_of(chosen: Selection, view: View, views: Sequence[StreamView]) -> list[StreamView]:
     """Return the streams that a list shows: in the order asked for, the page asked for."""
-    return list(selection.part(chosen, selection.ordered(chosen, found, view.now)))
+    return list(selection.part(chosen, selection.ordered(chosen, views, view.now)))
 
 
 def report_stream(ask: Ask, view: View) -> Answer:
@@ -216,9 +216,9 @@ def known_stream(ask: Ask, view: View) -> StreamView:
     return found
 
 
-def overview(ask: Ask, view: View, found: list[StreamView]) -> dict[str, object]:
+def overview(ask: Ask, view: View, views: list[StreamView]) -> dict[str, object]:
     """Return the JSON of a list of streams with what holds for all of them."""
-    return {**headline(view), "streams": [described_stream(ask, view, each) for each in found]}
+    return {**headline(view), "streams": [described_stream(ask, view, each) for each in views]}
 
 
 def headline(view: View) -> dict[str, object]:
@@ -233,9 +233,9 @@ def headline(view: View) -> dict[str, object]:
     }
 
 
-def described_stream(ask: Ask, view: View, found: StreamView) -> dict[str, object]:
+def described_stream(ask: Ask, view: View, stream: StreamView) -> dict[str, object]:
     """Return the JSON of one stream."""
-    described = answers.plain(found)
+    described = answers.plain(stream)
     assert isinstance(described, dict)  # noqa: S101 - a record becomes an object
-    links = {"report": ask.programs.stream(found.id)}
-    return {**described, "headline": sentences.stream(found, view.now), "links": links}
+    links = {"report": ask.programs.stream(stream.id)}
+    return {**described, "headline": sentences.stream(stream, view.now), "links": links}

@@ -169,8 +169,8 @@ def _parts(slower: float | None, lost: float | None) -> str:
     return "; " + " and ".join(parts) if parts else ""
 
 
-def _when(at: float, now: float) -> str:
-    return f"{wording.clock(at)} ({wording.ago(at, now)})"
+def _when(unix_seconds: float, now: float) -> str:
+    return f"{wording.clock(unix_seconds)} ({wording.ago(unix_seconds, now)})"
 
 
 def _why(view: StreamView) -> str:

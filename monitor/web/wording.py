@@ -78,25 +78,25 @@ def span(value: float) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
-def ago(at: float, now: float) -> str:
+def ago(unix_seconds: float, now: float) -> str:
     """Return how long before `now` something was: `12 min ago`; `now` within a second, `in 5 s` after it."""
-    difference = now - at
+    difference = now - unix_seconds
     if abs(difference) < 1:
         return "now"
     return f"{span(difference)} ago" if difference > 0 else f"in {span(-difference)}"
 
 
-def clock(at: float) -> str:
+def clock(unix_seconds: float) -> str:
     """Return a unix time as UTC: `2026-05-01 12:03:15 UTC`; one that no calendar has stays a number."""
     try:
-        return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"{datetime.fromtimestamp(unix_seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError, OSError):
-        return f"{at:g}"
+        return f"{unix_seconds:g}"
 
 
-def iso(at: float) -> str:
+def iso(unix_seconds: float) -> str:
     """Return a unix time as machines read it: `2026-05-01T12:03:15Z`."""
-    return clock(at).replace(" UTC", "Z").replace(" ", "T")
+    return clock(unix_seconds).replace(" UTC", "Z").replace(" ", "T")
 
 
 def plural(number: int, noun: str) -> str:
@@ -104,9 +104,9 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def clock_near(at: float, now: float) -> str:
+def clock_near(unix_seconds: float, now: float) -> str:
     """Return a time in a sentence: `02:14 UTC (25 min ago)`, with its date where it is of another day."""
-    whole = clock(at)
+    whole = clock(unix_seconds)
     same_day = whole[:10] == clock(now)[:10]
     short = f"{whole[11:16]} UTC" if same_day and whole.endswith(" UTC") else whole
-    return f"{short} ({ago(at, now)})"
+    return f"{short} ({ago(unix_seconds, now)})"

@@ -52,7 +52,7 @@ class Readings:
         return self.growing[:, : base.NUM_COUNTERS]
 
 
-def stack(readings: Sequence[base.Reading], at: Floats, since: Floats, num_positions: int) -> Readings:
+def stack(readings: Sequence[base.Reading], times: Floats, since: Floats, num_positions: int) -> Readings:
     """Return `readings` as arrays with room for `num_positions` positions; an impossible count is unknown."""
     count = len(readings)
     growing = np.zeros((count, base.NUM_COUNTERS + num_positions))
@@ -78,7 +78,7 @@ def stack(readings: Sequence[base.Reading], at: Floats, since: Floats, num_posit
     whole = facts[:, :3].astype(np.int64)
     positions = _possible(growing, whole[:, 0])
     return Readings(
-        at=at,
+        at=times,
         growing=growing,
         reported=np.arange(-base.NUM_COUNTERS, num_positions) < positions[:, None],
         unknown=np.isnan(growing),

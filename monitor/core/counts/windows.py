@@ -92,9 +92,9 @@ def over(state: npt.NDArray[np.void], window: int, length: float, now: Floats) -
     return _sums(state, vectors)
 
 
-def picked(sums: Sequence[Sums], which: npt.NDArray[np.intp]) -> Sums:
-    """Return the sums of the window `which` [N] of each stream."""
-    vectors = np.stack([each.vectors for each in sums])[which, np.arange(len(which))]
+def picked(sums: Sequence[Sums], window_of_row: npt.NDArray[np.intp]) -> Sums:
+    """Return the sums of each stream over a window of its own (`window_of_row` [N])."""
+    vectors = np.stack([each.vectors for each in sums])[window_of_row, np.arange(len(window_of_row))]
     return replace(sums[0], vectors=vectors)
 
 
@@ -128,12 +128,12 @@ def _vectors(counts: deltas.Counts, unknown: npt.NDArray[np.bool_]) -> Floats:
     return vectors
 
 
-def _expire(state: npt.NDArray[np.void], at: Floats, lengths: tuple[float, ...]) -> None:
-    """Move each ring on to the slot of `at` and clear the slots that were left behind.
+def _expire(state: npt.NDArray[np.void], times: Floats, lengths: tuple[float, ...]) -> None:
+    """Move each ring on to the slot of `times` and clear the slots that were left behind.
 
     A ring that is more than a slot ahead has seen a clock that was set back since, and begins anew.
     """
-    slot = np.floor(at[:, None] / (np.array(lengths) / SLOTS)).astype(np.int64)
+    slot = np.floor(times[:, None] / (np.array(lengths) / SLOTS)).astype(np.int64)
     ahead = slot < state["slot"] - 1
     if ahead.any():
         state["slots"][ahead] = 0.0
@@ -182,26 +182,26 @@ def within(
 
 
 def since(
-    row: npt.NDArray[np.void], window: int, at: float, lengths: tuple[float, ...], until: float = math.inf
+    row: npt.NDArray[np.void], window: int, start: float, lengths: tuple[float, ...], until: float = math.inf
 ) -> Sums:
-    """Return the sums over a window of one stream from `at` to `until` (unix seconds).
+    """Return the sums over a window of one stream from `start` to `until` (unix seconds).
 
-    The slot that holds `at` counts only where no later one has anything.
+    The slot that holds `start` counts only where no later one has anything.
     """
     slot_seconds = lengths[window] / SLOTS
     pushed_out = _pushed_out(slot_seconds, until)
-    later = within(row, window, lengths[window], max(at, pushed_out), until)
+    later = within(row, window, lengths[window], max(start, pushed_out), until)
     if later.vectors[0, INTERVALS]:
         return later
-    return within(row, window, lengths[window], max(at - slot_seconds, pushed_out), until)
+    return within(row, window, lengths[window], max(start - slot_seconds, pushed_out), until)
 
 
 def _until(
-    row: npt.NDArray[np.void], window: int, at: float, lengths: tuple[float, ...], until: float
+    row: npt.NDArray[np.void], window: int, end: float, lengths: tuple[float, ...], until: float
 ) -> Sums:
-    """Return the sums over a window of one stream before `at`, as they stood at `until` (unix seconds)."""
+    """Return the sums over a window of one stream before `end`, as they stood at `until` (unix seconds)."""
     pushed_out = _pushed_out(lengths[window] / SLOTS, until)
-    return within(row, window, lengths[window], pushed_out, min(at, until))
+    return within(row, window, lengths[window], pushed_out, min(end, until))
 
 
 def _pushed_out(slot_seconds: float, until: float) -> float:

@@ -267,15 +267,15 @@ def _of_young(
     return replace(verdict, down=down, up=verdict.up * warm)
 
 
-def _measure(state: State, at: Floats) -> Bucket:
+def _measure(state: State, times: Floats) -> Bucket:
     """Return the full buckets as scores against the baseline."""
     baseline, began = state["baseline"], state["bucket"]["began_at"].copy()
     found = scores.against(state["bucket"]["sums"], baseline["rate"], reference.known(baseline))
-    age = np.maximum(at - np.where(baseline["buckets"] > 0.0, baseline["began_at"], began), 60.0)
+    age = np.maximum(times - np.where(baseline["buckets"] > 0.0, baseline["began_at"], began), 60.0)
     variance = noise.variance(state["noise"], found.information)
     usable = found.information > LEAST_INFORMATION
     score = found.shift - state["noise"]["center"] * usable
-    return Bucket(at, began, age, score, found.information, variance, usable)
+    return Bucket(times, began, age, score, found.information, variance, usable)
 
 
 def _unexplained(state: State, bucket: Bucket, undisturbed: Bools) -> Bucket:
@@ -297,15 +297,15 @@ def _learn(state: State, bucket: Bucket, usual: Floats, learning: Bools) -> None
     level.follow(state["level"], usual, learning[:, 0])
 
 
-def _see_blocks(plan: DetectionPlan, state: State, rows: Indices, at: Floats, seen: Sightings) -> None:
+def _see_blocks(plan: DetectionPlan, state: State, rows: Indices, times: Floats, seen: Sightings) -> None:
     """Run what works on blocks of full buckets."""
     passing = state["traffic"]
-    full = np.flatnonzero(trend.gather(state["trend"], state["bucket"], passing["deviation"], at))
+    full = np.flatnonzero(trend.gather(state["trend"], state["bucket"], passing["deviation"], times))
     if not len(full):
         return
     part, baseline, about = state["trend"][full], state["baseline"][full], passing[full]
     on = (state["trouble"]["kind"][full] == 0) & (baseline["buckets"] >= duty.YOUNG_BUCKETS)
-    verdict = trend.step(plan, part, baseline, about, at[full], on)
+    verdict = trend.step(plan, part, baseline, about, times[full], on)
     state["trend"][full], passing[full] = part, about
     where = rows[full]
     sightings.note(seen.trend, where, verdict)

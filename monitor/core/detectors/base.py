@@ -124,9 +124,9 @@ class Alarm:
 
 
 def regime_note(
-    row: int, began: float, at: float, levels: tuple[Level, Level], detector: str, fact: str = ""
+    row: int, began: float, now: float, levels: tuple[Level, Level], detector: str, fact: str = ""
 ) -> Alarm:
-    """Return the note that what is served changed at `began`, told `at`; `levels` before and after."""
+    """Return the note that what is served changed at `began`, told at `now`; `levels` before and after."""
     before, after = levels
     return Alarm(
         index=row,
@@ -136,7 +136,7 @@ def regime_note(
         change_point_at=began,
         change_point_low=began,
         change_point_high=began,
-        raised_at=at,
+        raised_at=now,
         positions=(),
         before=before,
         after=after,

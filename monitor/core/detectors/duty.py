@@ -45,24 +45,24 @@ class Duty:
         return max((seconds for _, seconds in self.missing), default=0.0)
 
 
-def warm(state: State, at: Floats) -> Bools:
+def warm(state: State, times: Floats) -> Bools:
     """Return the rows [B] in which level and shape judge all that they can."""
     baseline = state["baseline"]
-    result: Bools = (baseline["buckets"] >= WARM_BUCKETS) & (at - baseline["began_at"] >= WARM_SECONDS)
+    result: Bools = (baseline["buckets"] >= WARM_BUCKETS) & (times - baseline["began_at"] >= WARM_SECONDS)
     return result
 
 
-def complete(state: State, at: Floats) -> Bools:
+def complete(state: State, times: Floats) -> Bools:
     """Return the rows [B] in which level, shape and trend are on duty."""
-    result: Bools = warm(state, at) & (state["trend"]["blocks"] > trend.START_BLOCKS)
+    result: Bools = warm(state, times) & (state["trend"]["blocks"] > trend.START_BLOCKS)
     return result
 
 
-def of_row(state: State, row: int, at: float) -> Duty:
+def of_row(state: State, row: int, now: float) -> Duty:
     """Return what is judged of one row at a time (unix seconds)."""
     baseline = state["baseline"][row]
     buckets, drafts = float(baseline["buckets"]), float(baseline["sums"][base.DRAFTS])
-    age = max(at - float(baseline["began_at"]), 0.0) if buckets else 0.0
+    age = max(now - float(baseline["began_at"]), 0.0) if buckets else 0.0
     pace = age / buckets if buckets and age > 0.0 else base.SCRAPE_SECONDS
     blocks = max(trend.START_BLOCKS + 1.0 - float(state["trend"]["blocks"][row]), 0.0)
     young = max(YOUNG_BUCKETS - buckets, 0.0) * pace

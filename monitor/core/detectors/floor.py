@@ -133,9 +133,9 @@ def alive(plan: base.DetectionPlan, state: State, trials: Trials) -> Floats:
     return result
 
 
-def _poisson_nats(seen: Floats, expected: Floats) -> Floats:
-    ratio = np.maximum(seen, _EPS) / np.maximum(expected, _EPS)
-    result: Floats = seen * np.log(ratio) - seen + expected
+def _poisson_nats(counted: Floats, expected: Floats) -> Floats:
+    ratio = np.maximum(counted, _EPS) / np.maximum(expected, _EPS)
+    result: Floats = counted * np.log(ratio) - counted + expected
     return result
 
 

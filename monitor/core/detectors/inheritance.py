@@ -76,13 +76,13 @@ DTYPE = np.dtype([("from", "i1"), ("since", "f8"), ("taught_at", "f8")])
 `since` when (0 before its first drafts), `taught_at` when it last taught one (unix seconds)."""
 
 
-def left(state: State, row: int, at: float) -> State:
+def left(state: State, row: int, now: float) -> State:
     """Return what one row of the detectors' state leaves, as an array of one record (`LEARNT`)."""
     found = np.zeros(1, LEARNT)
     baseline = state["baseline"][row]
-    age = max(at - float(baseline["began_at"]), 1.0)
+    age = max(now - float(baseline["began_at"]), 1.0)
     found["sums"] = baseline["sums"] * min(MEMORY_SECONDS / min(age, reference.MEMORY_SECONDS), 1.0)
-    found["seconds"], found["buckets"], found["at"] = age, baseline["buckets"], at
+    found["seconds"], found["buckets"], found["at"] = age, baseline["buckets"], now
     found["drafted"], found["single"] = baseline["drafted"], baseline["single"]
     for part, (_, names) in PARTS.items():
         for name in names:
@@ -98,12 +98,12 @@ def information(state: State, row: int) -> float:
     return float(1.0 / (noise.variance(one["noise"], found)[0, 0] - noise.LEVEL_FLOOR))
 
 
-def expected(learnt: State, at: float) -> tuple[Floats, float]:
+def expected(learnt: State, now: float) -> tuple[Floats, float]:
     """Return the sums [19] of 1000 drafts that the rhythm expects at a time, and their level's variance."""
     sums, known = learnt["sums"], learnt["sums"][:, base.TRIALS] > 0.0
     rate = (sums[:, base.SUCCESSES] + 0.5) / (sums[:, base.TRIALS] + 1.0)
     own = np.where(learnt["trend"]["rate"] > 0.0, learnt["trend"]["rate"], rate)
-    seen = rhythm.expect(learnt["trend"]["rhythm"], np.array([at]))
+    seen = rhythm.expect(learnt["trend"]["rhythm"], np.array([now]))
     odds = own / (1.0 - own) * np.exp(seen.level)[:, None]
     rate = odds / (1.0 + odds)
     # how often a position is tried for each time that the one before was kept (more than once: the eighth)
@@ -122,8 +122,8 @@ def expected(learnt: State, at: float) -> tuple[Floats, float]:
     return found, float(learnt["trend"]["wander"][0]) + min(float(seen.unknown[0]), LARGEST_UNKNOWN)
 
 
-def begin(state: State, row: int, learnt: State, local: Floats, doubt: float, at: float) -> None:
-    """Let a fresh `row` begin at `at` (unix seconds) with what others have `learnt` (one record).
+def begin(state: State, row: int, learnt: State, local: Floats, doubt: float, now: float) -> None:
+    """Let a fresh `row` begin at `now` (unix seconds) with what others have `learnt` (one record).
 
     local [19]: sums of where streams of its kind stood lately; doubt: how far (one standard deviation,
     logits) the row may lie from there.
@@ -137,15 +137,15 @@ def begin(state: State, row: int, learnt: State, local: Floats, doubt: float, at
     # as if it had been an hour of the stream's own
     hour = float(learnt["sums"][0, base.DRAFTS]) * LOCAL_SECONDS / MEMORY_SECONDS
     baseline["local"] = local * hour / max(float(local[base.DRAFTS]), 1e-9)
-    baseline["began_at"] = at - np.minimum(learnt["seconds"], OLD_SECONDS)
-    baseline["life_began_at"] = at
+    baseline["began_at"] = now - np.minimum(learnt["seconds"], OLD_SECONDS)
+    baseline["life_began_at"] = now
     baseline["buckets"] = learnt["buckets"]
     baseline["drafted"], baseline["single"] = learnt["drafted"], learnt["single"]
     baseline["depth"] = np.nan_to_num(reference.depth(learnt["sums"]))
     baseline["alike"] = learnt["sums"][:, reference.LENGTHS]
     reference.derive(baseline)
     shift = scores.against(baseline["local"], baseline["rate"], reference.known(baseline)).shift[:, 0]
-    level.inherit(one["level"], shift, doubt, at)
+    level.inherit(one["level"], shift, doubt, now)
     rhythm.rebase(one["trend"]["rhythm"], np.zeros(1), doubt * doubt)
 
 

@@ -46,7 +46,7 @@ def restart(state: State) -> None:
     state["usual"] = state["since"] = 0.0
 
 
-def step(state: State, at: Floats) -> list[Alarm]:
+def step(state: State, times: Floats) -> list[Alarm]:
     """Return notes of the rows [B] (of full buckets) whose drafts have had another length for a while.
 
     state: all columns, changed in place. The alarms' indices count the rows.
@@ -54,17 +54,17 @@ def step(state: State, at: Floats) -> list[Alarm]:
     own = state["lengths"]
     now = np.nan_to_num(reference.depth(state["trouble"]["recent"]), nan=0.0)
     usual = own["usual"].astype(np.float64)
-    kept = np.exp(-(at - own["last_at"]) / MEMORY_SECONDS)
-    own["last_at"] = at
+    kept = np.exp(-(times - own["last_at"]) / MEMORY_SECONDS)
+    own["last_at"] = times
     for name in ("low", "high"):
         own[name] = usual + (own[name] - usual) * kept
     other = (now > 0.0) & (np.abs(now - usual) >= np.maximum(LEAST, SHARE * usual))
     if not (other.any() or own["since"].any()):
         return []
-    since = np.where(other, np.where(own["since"] > 0.0, own["since"], at), 0.0)
+    since = np.where(other, np.where(own["since"] > 0.0, own["since"], times), 0.0)
     own["since"] = since
-    stays = np.flatnonzero(other & (at - since >= STAY_SECONDS))
-    notes = [_note(state, row, float(at[row])) for row in stays.tolist() if _is_news(own, row, now[row])]
+    stays = np.flatnonzero(other & (times - since >= STAY_SECONDS))
+    notes = [_note(state, row, float(times[row])) for row in stays.tolist() if _is_news(own, row, now[row])]
     own["since"][stays] = 0.0
     own["usual"][stays] = now[stays]
     return notes
@@ -78,7 +78,7 @@ def _is_news(own: State, row: int, now: float) -> bool:
     return not first and not low - KNOWN <= now <= high + KNOWN
 
 
-def _note(state: State, row: int, at: float) -> Alarm:
+def _note(state: State, row: int, raised_at: float) -> Alarm:
     began, recent = float(state["lengths"]["since"][row]), state["trouble"]["recent"][row]
     baseline, now = state["baseline"][row : row + 1], reference.depth(recent[None])
     promised = 1.0 + float(reference.at_depth(baseline, now)[0])
@@ -90,4 +90,4 @@ def _note(state: State, row: int, at: float) -> Alarm:
         f"drafts went from {float(state['lengths']['usual'][row]):.3g} to {float(now[0]):.3g} tokens on the "
         "mean; positions are compared by their conditional acceptance, as far as they are known to be drafted"
     )
-    return base.regime_note(row, began, at, (before, after), NAME, fact)
+    return base.regime_note(row, began, raised_at, (before, after), NAME, fact)

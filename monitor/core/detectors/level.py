@@ -214,13 +214,13 @@ def rebase(state: State) -> None:
     state["local"] = state["local_buckets"] = 0.0
 
 
-def inherit(state: State, shift: Floats, doubt: float, at: float) -> None:
-    """Begin where other streams of the kind stand: at `shift` [B] logits, known up to `doubt`, at `at`."""
+def inherit(state: State, shift: Floats, doubt: float, now: float) -> None:
+    """Begin where other streams of the kind stand: at `shift` [B] logits, known up to `doubt`, at `now`."""
     state["means"] = shift[:, None]
     state["local"] = shift
     state["local_buckets"] = LOCAL_BUCKETS
     state["bucket"] = INHERITED
-    state["resumed"], state["last_at"] = LOCAL_BUCKETS, at
+    state["resumed"], state["last_at"] = LOCAL_BUCKETS, now
     state["doubt"] = doubt
 
 
@@ -250,12 +250,14 @@ def limits(plan: base.DetectionPlan, state: State) -> Floats:
     return excursions.limits(nats, state, STEEPEST_TAIL)
 
 
-def step(plan: base.DetectionPlan, state: State, bucket: Bucket, on: Bools, learning: Bools) -> base.Verdict:
-    """Return the verdict on full buckets; rows alarm where `on` and learn where `learning` (and calm)."""
+def step(
+    plan: base.DetectionPlan, state: State, bucket: Bucket, enabled: Bools, learning: Bools
+) -> base.Verdict:
+    """Return the verdict on full buckets; rows alarm where `enabled`, learn where `learning` and calm."""
     resumed = (bucket.began_at - state["last_at"] <= SILENT_SECONDS) * state["resumed"] + 1.0
     state["resumed"], state["last_at"] = resumed, bucket.at
     settled = resumed > RESUMING_BUCKETS
-    on = on & settled & bucket.usable[:, 0]
+    enabled = enabled & settled & bucket.usable[:, 0]
     root = np.sqrt(bucket.variance[:, 0])
     scaled = bucket.score[:, 0] / root
     inherited = state["bucket"] == INHERITED
@@ -281,11 +283,11 @@ def step(plan: base.DetectionPlan, state: State, bucket: Bucket, on: Bools, lear
     best[:, 0], best[:, 1] = (evidence * falling).argmax(1), (evidence * ~falling).argmax(1)
     row = np.arange(len(scaled))[:, None]
     statistic = evidence[row, best] * (falling[row, best] == _FALLS)
-    excursions.learn(state, statistic, statistic < 1.0, on[:, None])
+    excursions.learn(state, statistic, statistic < 1.0, enabled[:, None])
     ratio = statistic / limit
     calm = ratio.max(1) < CALM
     _learn(state, scaled, predicted, surprise, learning & settled & calm)
-    ratio *= on[:, None]
+    ratio *= enabled[:, None]
     since = state["epoch"][:, None] + state["born_at"][row, best]
     return base.Verdict(ratio[:, 0], ratio[:, 1], since[:, 0], since[:, 1], calm)
 

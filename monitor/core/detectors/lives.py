@@ -63,20 +63,20 @@ def begin(state: State, counts: Counts) -> list[Alarm]:
     return notes
 
 
-def _announce(state: State, rows: base.Indices, at: Floats) -> None:
+def _announce(state: State, rows: base.Indices, times: Floats) -> None:
     """Remember how the last regime stood, to be compared once enough was seen of the new one."""
     regime = state["regime"]
     for row in rows.tolist():
         before = diagnosis.measured(state, state["baseline"]["local"][row], row)
         regime["before"][row] = before.mal, before.mal_low, before.mal_high, before.drafts
         regime["pending"][row] = before.drafts > 0.0
-        regime["began_at"][row] = at[row]
+        regime["began_at"][row] = times[row]
         regime["buckets"][row] = 0.0
         state["trouble"]["recent"][row] = 0.0
         swings.forget(state["swings"][row : row + 1])
 
 
-def compare(state: State, at: Floats) -> list[Alarm]:
+def compare(state: State, times: Floats) -> list[Alarm]:
     """Count full buckets of new regimes and return the notes of those of which enough was seen.
 
     Rows are those of full buckets; the alarms' indices count them.
@@ -90,12 +90,12 @@ def compare(state: State, at: Floats) -> list[Alarm]:
     for row in due.tolist():
         mal, low, high, drafts = regime["before"][row].tolist()
         after = diagnosis.measured(state, state["trouble"]["recent"][row], row)
-        notes.append(_note(state, row, float(at[row]), after, base.Level(mal, low, high, (), drafts)))
+        notes.append(_note(state, row, float(times[row]), after, base.Level(mal, low, high, (), drafts)))
         regime["pending"][row] = 0.0
     return notes
 
 
-def _note(state: State, row: int, at: float, after: base.Level, before: base.Level | None = None) -> Alarm:
+def _note(state: State, row: int, now: float, after: base.Level, before: base.Level | None = None) -> Alarm:
     began = float(state["regime"]["began_at"][row])
     levels = before or diagnosis.measured(state, state["baseline"]["local"][row], row), after
-    return base.regime_note(row, began, at, levels, "regime")
+    return base.regime_note(row, began, now, levels, "regime")

@@ -196,10 +196,10 @@ def _excursions(plan: base.DetectionPlan, state: State, score: Floats, age: Floa
     return grown
 
 
-def _count(state: State, over: Bools) -> None:
-    """Take excursions that are `over` [B] into what is known of them."""
-    state["excursions"] += over
-    state["excess"] += over * np.minimum(state["peak"] - EXCURSION, LARGEST_EXCESS)
+def _count(state: State, ended: Bools) -> None:
+    """Take excursions that `ended` [B] into what is known of them."""
+    state["excursions"] += ended
+    state["excess"] += ended * np.minimum(state["peak"] - EXCURSION, LARGEST_EXCESS)
 
 
 def _share(requests: Floats, depth: Floats, *, other: Bools) -> Floats:

@@ -125,18 +125,18 @@ def limits(plan: base.DetectionPlan, state: State) -> Floats:
 
 
 def step(
-    plan: base.DetectionPlan, state: State, bucket: Bucket, baseline: State, spread: Floats, on: Bools
+    plan: base.DetectionPlan, state: State, bucket: Bucket, baseline: State, spread: Floats, enabled: Bools
 ) -> Floats:
     """Return the scores [B, 14] of full buckets: fall and rise of each contrast, in units of the limit.
 
     spread [B, 8]: variance of the scores over binomial variance, which also tells how well the baseline
-    knows its own contrasts; contrasts alarm where `on` [B, 7].
+    knows its own contrasts; contrasts alarm where `enabled` [B, 7].
     """
     contrast = bucket.score[:, 1:]
     doubt = spread[:, 1:] / np.maximum(baseline["information"][:, 1:], 1.0)
     settling = DEAD_BAND * (1.0 + SETTLING * np.exp(-bucket.age / SETTLING_SECONDS))
     beyond = np.abs(contrast) - settling[:, None] - DOUBT_ERRORS * np.sqrt(doubt)
-    watched = on & bucket.usable[:, 1:]
+    watched = enabled & bucket.usable[:, 1:]
     old = state["sums"]
     active = (watched & (beyond > 0.0)).any(1) | (old > 0.0).any((1, 2, 3))
     if not active.any():
@@ -174,9 +174,9 @@ def learn(state: State, bucket: Bucket, use: Bools) -> None:
     state["last"] = np.where(use, scaled, state["last"])
 
 
-def since(state: State, row: int, which: int) -> float:
+def since(state: State, row: int, score: int) -> float:
     """Return when the excursion of one of the 14 scores began, unix seconds."""
-    sums = state["sums"][row].reshape(2 * CONTRASTS, -1)[which]
+    sums = state["sums"][row].reshape(2 * CONTRASTS, -1)[score]
     return float(
-        state["epoch"][row] + state["since"][row].reshape(2 * CONTRASTS, -1)[which, int(sums.argmax())]
+        state["epoch"][row] + state["since"][row].reshape(2 * CONTRASTS, -1)[score, int(sums.argmax())]
     )

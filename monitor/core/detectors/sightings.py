@@ -67,7 +67,7 @@ def of_intervals(plunge: Floats, dead: Floats, alive: Floats, silent: Floats, fu
     )
 
 
-def note(into: Floats, rows: Indices, verdict: Verdict) -> None:
-    """Write a verdict on `rows` into their columns of `into` [B, 4]."""
-    into[rows, 0], into[rows, 1] = verdict.down, verdict.up
-    into[rows, 2], into[rows, 3] = verdict.down_since, verdict.up_since
+def note(columns: Floats, rows: Indices, verdict: Verdict) -> None:
+    """Write a verdict on `rows` into their `columns` [B, 4]."""
+    columns[rows, 0], columns[rows, 1] = verdict.down, verdict.up
+    columns[rows, 2], columns[rows, 3] = verdict.down_since, verdict.up_since

@@ -168,7 +168,7 @@ def rebase(state: State, row: int) -> None:
     restart(one)
 
 
-def gather(state: State, bucket: State, deviation: Floats, at: Floats) -> Bools:
+def gather(state: State, bucket: State, deviation: Floats, times: Floats) -> Bools:
     """Add full buckets to their blocks of five minutes and return which of these are full.
 
     deviation [B, 3]: how the traffic of the buckets deviates.
@@ -181,14 +181,14 @@ def gather(state: State, bucket: State, deviation: Floats, at: Floats) -> Bools:
     sums += bucket["sums"]
     state["traffic"] *= ~fresh[:, None]
     state["traffic"] += deviation * bucket["sums"][:, base.DRAFTS, None]
-    full: Bools = at - began >= BLOCK_SECONDS
+    full: Bools = times - began >= BLOCK_SECONDS
     return full
 
 
 def step(
-    plan: base.DetectionPlan, state: State, baseline: State, about: State, at: Floats, on: Bools
+    plan: base.DetectionPlan, state: State, baseline: State, traffics: State, times: Floats, enabled: Bools
 ) -> base.Verdict:
-    """Return the verdict on full blocks; rows take part where `on`. `about`: the traffic."""
+    """Return the verdict on full blocks; rows take part where `enabled`. `traffics`: state of `traffic`."""
     known = reference.known(baseline)
     _set_out(state, baseline, known)
     block = scores.against(state["sums"], np.where(known, state["rate"], 0.5), known)
@@ -196,34 +196,34 @@ def step(
     state["sums"], state["traffic"] = 0.0, 0.0
     score = base.clip(block.shift[:, 0], -LARGEST_SCORE, LARGEST_SCORE)
     information = np.maximum(block.information[:, 0], 1.0)
-    seen = rhythm.expect(state["rhythm"], at - 0.5 * BLOCK_SECONDS)
-    away, by_traffic = score - seen.level, traffic.sure(about, deviation)
-    lag = np.maximum(at - state["last_at"], 0.0)
-    raw, explained, error = _windows(state, away, by_traffic, information, lag, on)
+    seen = rhythm.expect(state["rhythm"], times - 0.5 * BLOCK_SECONDS)
+    away, by_traffic = score - seen.level, traffic.sure(traffics, deviation)
+    lag = np.maximum(times - state["last_at"], 0.0)
+    raw, explained, error = _windows(state, away, by_traffic, information, lag, enabled)
     mean = traffic.left(raw, explained, np.zeros(1))
     variance = NOISE_SHARE * error + state["wander"][:, None] * _SHRINK + seen.unknown[:, None]
     z = mean / np.sqrt(variance) * (error < LARGEST_NOISE)
     limit = np.sqrt(2.0 * (base.nats(plan) + EXTRA_NATS))
     down, up = np.maximum(-z.min(1), 0.0) / limit, np.maximum(z.max(1), 0.0) / limit
     far = (raw[:, 0] + seen.level) * (state["blocks"] < DAY_BLOCKS)
-    deep = np.maximum(-far / np.sqrt(_first_day(state, baseline, information, error[:, 0], at)), 0.0) / limit
-    shift = mean[np.arange(len(at)), np.where(down > up, z.argmin(1), z.argmax(1))]
+    first_day = _first_day(state, baseline, information, error[:, 0], times)
+    deep = np.maximum(-far / np.sqrt(first_day), 0.0) / limit
+    shift = mean[np.arange(len(times)), np.where(down > up, z.argmin(1), z.argmax(1))]
     state["shift"] = np.where(deep > down, far, shift)
     state["expected"] = np.where(deep > down, 0.0, seen.level)
-    _since(state, z[:, 0], at)
-    down = np.maximum(down, deep)
-    highest = np.maximum(down, up)
-    _learn_noise(state, away - by_traffic, information, lag, on)
-    calm = on & (highest < CALM) & (seen.of_week < state["wander"])
+    _since(state, z[:, 0], times)
+    highest = np.maximum(down := np.maximum(down, deep), up)
+    _learn_noise(state, away - by_traffic, information, lag, enabled)
+    calm = enabled & (highest < CALM) & (seen.of_week < state["wander"])
     _learn_wander(state, raw[:, 1] - explained[:, 1], error[:, 1], calm)
     noise = state["spread"] / information
-    _learn_expected(state, about, seen, deviation, away, noise, on & (highest < 1.0))
-    _pass(state, deviation, away, on)
-    state["last_at"], state["last"] = at, away - by_traffic
-    state["last_information"] = information * on
-    state["blocks"] += on
-    active = on & (state["blocks"] > START_BLOCKS)
-    down = np.where(active, down, deep * (on & (state["blocks"] > YOUNG_BLOCKS)))
+    _learn_expected(state, traffics, seen, deviation, away, noise, enabled & (highest < 1.0))
+    _pass(state, deviation, away, enabled)
+    state["last_at"], state["last"] = times, away - by_traffic
+    state["last_information"] = information * enabled
+    state["blocks"] += enabled
+    active = enabled & (state["blocks"] > START_BLOCKS)
+    down = np.where(active, down, deep * (enabled & (state["blocks"] > YOUNG_BLOCKS)))
     since = state["down_since"].copy(), state["up_since"].copy()
     return base.Verdict(down, up * active, *since, highest < CALM)
 
@@ -234,17 +234,17 @@ def _set_out(state: State, baseline: State, known: Bools) -> None:
     state["rate"] = np.where(known & unset, baseline["rate"], state["rate"])
 
 
-def _first_day(state: State, baseline: State, information: Floats, error: Floats, at: Floats) -> Floats:
+def _first_day(state: State, baseline: State, information: Floats, error: Floats, times: Floats) -> Floats:
     """Return the variance [B] of how far the last quarter of an hour may lie from where the stream began.
 
     error [B]: of the window, for its few requests. Where it began is known as well as one block is.
     """
     few = NOISE_SHARE * (error + state["spread"] / information)
-    return YOUNG_MARGIN**2 * (rhythm.strayed(at - baseline["began_at"], state["wander"]) + few)
+    return YOUNG_MARGIN**2 * (rhythm.strayed(times - baseline["began_at"], state["wander"]) + few)
 
 
 def _windows(
-    state: State, residual: Floats, explained: Floats, information: Floats, lag: Floats, on: Bools
+    state: State, residual: Floats, explained: Floats, information: Floats, lag: Floats, enabled: Bools
 ) -> tuple[Floats, Floats, Floats]:
     """Return of each window [B, 3] its mean residual, what traffic explains, the variance of few requests."""
     noise = state["spread"] / information
@@ -257,22 +257,22 @@ def _windows(
         "noise": state["noise"] * fade * fade + share * share * noise[:, None],
     }
     for name, value in new.items():
-        state[name] = np.where(on[:, None], value, state[name])
+        state[name] = np.where(enabled[:, None], value, state[name])
     weight = new["weight"]
     return new["sum"] / weight, new["explained"] / weight, new["noise"] / (weight * weight)
 
 
-def _since(state: State, z: Floats, at: Floats) -> None:
+def _since(state: State, z: Floats, times: Floats) -> None:
     """Remember when the shortest window last was on the other side of one standard deviation."""
-    began = at - BLOCK_SECONDS
+    began = times - BLOCK_SECONDS
     state["down_since"] = np.where((z > -1.0) | (state["down_since"] == 0.0), began, state["down_since"])
     state["up_since"] = np.where((z < 1.0) | (state["up_since"] == 0.0), began, state["up_since"])
 
 
-def _learn_noise(state: State, residual: Floats, information: Floats, lag: Floats, on: Bools) -> None:
+def _learn_noise(state: State, residual: Floats, information: Floats, lag: Floats, enabled: Bools) -> None:
     """Learn what few requests do to a block from how much neighbours differ."""
     spread, before = state["spread"], state["last_information"]
-    use = on & (before > 0.0) & (lag < 3.0 * BLOCK_SECONDS)
+    use = enabled & (before > 0.0) & (lag < 3.0 * BLOCK_SECONDS)
     both = 1.0 / information + 1.0 / np.maximum(before, 1e-9)
     change = np.minimum((residual - state["last"]) ** 2 / np.where(use, both, 1.0), WINSOR * spread)
     gain = use / (SPREAD_BLOCKS + np.minimum(state["blocks"], SPREAD_MEMORY))
@@ -291,8 +291,8 @@ def _learn_wander(state: State, mean: Floats, error: Floats, calm: Bools) -> Non
 
 def _learn_expected(
     state: State,
-    about: State,
-    seen: rhythm.Expectation,
+    traffics: State,
+    expectation: rhythm.Expectation,
     deviation: Floats,
     away: Floats,
     noise: Floats,
@@ -300,28 +300,28 @@ def _learn_expected(
 ) -> None:
     """Move rhythm and traffic towards blocks that were `away` [B] from what the rhythm had expected."""
     days = np.where(use, BLOCK_SECONDS / rhythm.DAY, 0.0)
-    surprise = away - traffic.sure(about, deviation)
-    gain = rhythm.learn(state["rhythm"], seen, surprise, noise, state["wander"], days)
-    lasting = _AUTOCORRELATION * (state["wander"] + seen.unknown)
-    traffic.learn(about, deviation, away, noise + lasting, gain, days)
+    surprise = away - traffic.sure(traffics, deviation)
+    gain = rhythm.learn(state["rhythm"], expectation, surprise, noise, state["wander"], days)
+    lasting = _AUTOCORRELATION * (state["wander"] + expectation.unknown)
+    traffic.learn(traffics, deviation, away, noise + lasting, gain, days)
 
 
-def _pass(state: State, deviation: Floats, residual: Floats, on: Bools) -> None:
+def _pass(state: State, deviation: Floats, residual: Floats, enabled: Bools) -> None:
     """Remember what traffic and level did while a trouble is open."""
-    if on.all() and not state["passing"].any():
+    if enabled.all() and not state["passing"].any():
         return
-    now = np.concatenate([deviation, residual[:, None], np.ones((len(on), 1))], 1)
-    state["passing"] = np.where(on[:, None], 0.0, state["passing"] + now)
+    now = np.concatenate([deviation, residual[:, None], np.ones((len(enabled), 1))], 1)
+    state["passing"] = np.where(enabled[:, None], 0.0, state["passing"] + now)
 
 
-def passed(state: State, about: State) -> None:
-    """Learn what traffic did while a trouble lasted that is over by itself. `about`: the traffic."""
+def passed(state: State, traffics: State) -> None:
+    """Learn what traffic did while a trouble lasted that is over by itself."""
     blocks = state["passing"][:, -1].astype(np.float64)
     mean = state["passing"] / np.maximum(blocks, 1.0)[:, None]
     deviation, away = mean[:, : traffic.FIGURES], mean[:, traffic.FIGURES]
     unknown = rhythm.expect(state["rhythm"], state["last_at"]).unknown
     error = _AUTOCORRELATION * state["wander"] / np.maximum(blocks, 1.0) + unknown
-    traffic.learn_passed(about, deviation, away, error, blocks * BLOCK_SECONDS)
+    traffic.learn_passed(traffics, deviation, away, error, blocks * BLOCK_SECONDS)
 
 
 def against(state: State, rate: Floats) -> Floats:

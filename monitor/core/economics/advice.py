@@ -112,10 +112,10 @@ def options(conditional: Sequence[float], model: StepModel, batch_size: float) -
     return tuple(found)
 
 
-def best(found: Sequence[Option], current: int) -> int:
+def best(options: Sequence[Option], current: int) -> int:
     """Return the fastest k, `current` where nothing is faster by `WORTH_CHANGING`."""
-    fastest = max(found, key=lambda option: option.tokens_per_second)
-    kept = next((option for option in found if option.num_speculative_tokens == current), None)
+    fastest = max(options, key=lambda option: option.tokens_per_second)
+    kept = next((option for option in options if option.num_speculative_tokens == current), None)
     if kept and fastest.tokens_per_second <= kept.tokens_per_second * (1.0 + WORTH_CHANGING):
         return current
     return fastest.num_speculative_tokens

@@ -205,19 +205,19 @@ def _sampled_parity(runs: Sequence[CompletionRun]) -> Parity:
     return Parity(True, min(map(len, lengths)), 0, "", p_value, min(smallest, 1.0))
 
 
-def as_json(found: SideBySide) -> dict[str, object]:
+def as_json(comparison: SideBySide) -> dict[str, object]:
     """Return the result as the file that the setting `economics.calibrations` reads."""
     return {
         "type": "calibration",
         "format": FORMAT,
-        "model_name": found.model_name,
-        "measured_at": found.measured_at,
-        "stops_paying_at": found.stops_paying_at,
+        "model_name": comparison.model_name,
+        "measured_at": comparison.measured_at,
+        "stops_paying_at": comparison.stops_paying_at,
         "results": [
             {name: _number(getattr(each, name)) for name in ConcurrencyResult.__slots__}
-            for each in found.results
+            for each in comparison.results
         ],
-        "parity": {name: _number(getattr(found.parity, name)) for name in Parity.__slots__},
+        "parity": {name: _number(getattr(comparison.parity, name)) for name in Parity.__slots__},
     }
 
 

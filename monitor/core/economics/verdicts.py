@@ -224,7 +224,7 @@ def between_replicas(replicas: Sequence[Replica]) -> float:
     return (PRIOR_REPLICAS * REPLICA_SD**2 + squares) / (PRIOR_REPLICAS + max(len(far) - 1, 0))
 
 
-def judged(found: Difference, rate: Floats, shared: int, *, single: bool) -> ReleaseVerdict:
+def judged(difference: Difference, rate: Floats, shared: int, *, single: bool) -> ReleaseVerdict:
     """Return the word on a difference from a side that has the conditional acceptances `rate` [8].
 
     `single`: only means are known, position 0 stands for all.
@@ -232,12 +232,12 @@ def judged(found: Difference, rate: Floats, shared: int, *, single: bool) -> Rel
     before = promised(rate, 0.0, shared, single=single)
     at, low, high = (
         promised(rate, logits, shared, single=single) - before
-        for logits in (found.logits, found.low, found.high)
+        for logits in (difference.logits, difference.low, difference.high)
     )
     outcome: VerdictOutcome = "no_difference"
-    if found.low > 0.0 or found.high < 0.0:
-        outcome = "better" if found.logits > 0.0 else "worse"
-    return ReleaseVerdict(outcome, found.confidence, at, low, high, 0 if single else shared)
+    if difference.low > 0.0 or difference.high < 0.0:
+        outcome = "better" if difference.logits > 0.0 else "worse"
+    return ReleaseVerdict(outcome, difference.confidence, at, low, high, 0 if single else shared)
 
 
 def promised(rate: Floats, logits: float, shared: int, *, single: bool) -> float:
@@ -248,7 +248,7 @@ def promised(rate: Floats, logits: float, shared: int, *, single: bool) -> float
     return 1.0 + float(accepted[0])
 
 
-def level(sums: Floats, found: Difference) -> base.Level:
+def level(sums: Floats, difference: Difference) -> base.Level:
     """Return what sums [18] show, with an interval that is one side's part of that of a difference."""
     drafts = float(sums[base.DRAFTS])
     if drafts <= 0.0:
@@ -259,7 +259,7 @@ def level(sums: Floats, found: Difference) -> base.Level:
     slope = (promised(rate, 0.01, shared, single=False) - promised(rate, -0.01, shared, single=False)) / 0.02
     mal, half = (
         1.0 + float(sums[base.ACCEPTED]) / drafts,
-        slope * (found.high - found.low) / 2.0 / math.sqrt(2.0),
+        slope * (difference.high - difference.low) / 2.0 / math.sqrt(2.0),
     )
     return base.Level(mal, max(mal - half, 1.0), mal + half, tuple(rate[tried].tolist()), drafts)
 

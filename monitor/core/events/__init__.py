@@ -171,20 +171,20 @@ def of_fleet(
     )
 
 
-def noted(stream: str, key: StreamKey, kind: EventKind, at: float, attribution: Attribution) -> Event:
-    """Return an event that only informs: opened and closed at `at`, without acceptance on either side."""
+def noted(stream: str, key: StreamKey, kind: EventKind, now: float, attribution: Attribution) -> Event:
+    """Return an event that only informs: opened and closed at `now`, without acceptance on either side."""
     return Event(
-        id=identity(stream, at, at, kind),
+        id=identity(stream, now, now, kind),
         stream=stream,
         key=key,
         kind=kind,
         severity="info",
         status="closed",
-        change_point_at=at,
-        change_point_low=at,
-        change_point_high=at,
-        raised_at=at,
-        closed_at=at,
+        change_point_at=now,
+        change_point_low=now,
+        change_point_high=now,
+        raised_at=now,
+        closed_at=now,
         before=UNKNOWN_LEVEL,
         after=UNKNOWN_LEVEL,
         cost=Cost(),
@@ -197,17 +197,17 @@ def noted(stream: str, key: StreamKey, kind: EventKind, at: float, attribution: 
 
 
 def doubted(
-    stream: str, key: StreamKey, span: tuple[float, float, float], at: float, attribution: Attribution
+    stream: str, key: StreamKey, span: tuple[float, float, float], now: float, attribution: Attribution
 ) -> Event:
     """Return the open event that a stream's counters contradict each other; it says nothing of acceptance.
 
-    `span` is since when, at the earliest and at the latest; `at` when it was seen (unix seconds).
+    `span` is since when, at the earliest and at the latest; `now` when it was seen (unix seconds).
     """
-    event = noted(stream, key, "data_quality", at, attribution)
+    event = noted(stream, key, "data_quality", now, attribution)
     since, earliest, latest = span
     return replace(
         event,
-        id=identity(stream, since, at, event.kind),
+        id=identity(stream, since, now, event.kind),
         severity="warning",
         status="open",
         change_point_at=since,
@@ -234,9 +234,9 @@ def updated(event: Event, alarm: Alarm, cost: Cost, attribution: Attribution) ->
     )
 
 
-def present(event: Event, at: float, after: Level, cost: Cost, causes: tuple[Cause, ...]) -> Event:
-    """Return an open event with what its change is like now, at `at` (unix seconds of the data)."""
-    return replace(event, present_at=at, after=after, cost=cost, causes=causes, updates=event.updates + 1)
+def present(event: Event, now: float, after: Level, cost: Cost, causes: tuple[Cause, ...]) -> Event:
+    """Return an open event with what its change is like `now` (unix seconds of the data)."""
+    return replace(event, present_at=now, after=after, cost=cost, causes=causes, updates=event.updates + 1)
 
 
 def moved(event: Event, after: Level) -> bool:
@@ -253,10 +253,10 @@ def moved(event: Event, after: Level) -> bool:
     return apart > (max(chance, worth) if math.isfinite(chance) else worth)
 
 
-def closed(event: Event, at: float, fact: str = "") -> Event:
-    """Return the event closed at `at` (unix seconds), with what there is to say of its end."""
+def closed(event: Event, now: float, fact: str = "") -> Event:
+    """Return the event closed at `now` (unix seconds), with what there is to say of its end."""
     facts = (*event.facts, fact) if fact else event.facts
-    return replace(event, status="closed", closed_at=at, facts=facts)
+    return replace(event, status="closed", closed_at=now, facts=facts)
 
 
 def identity(stream: str, change_point_at: float, raised_at: float, kind: str) -> str:

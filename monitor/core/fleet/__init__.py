@@ -77,10 +77,10 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    """A batch: `of` [B] is the group of each row, `watch` the detectors' state after their step."""
+    """A batch: `group_of_row` [B] is the group of each row, `watch` the detectors' state after their step."""
 
     rows: Indices
-    of: Ints
+    group_of_row: Ints
     at: Floats
     seconds: Floats
     trials: Trials
@@ -124,7 +124,7 @@ def step(
     named: list[tuple[int, Alarm]] = []
     common: list[FleetAlarm] = []
     present: list[Present] = []
-    said = decisions.Words(plan, fleet.streams, fleet.groups, everyone, kept, named, common, present)
+    said = decisions.Decided(plan, fleet.streams, fleet.groups, everyone, kept, named, common, present)
     left = np.flatnonzero(groups >= 0)
     while len(left):
         due = turns.due(fleet.groups, groups[left], news.at[left])
@@ -150,58 +150,58 @@ def end(fleet: Fleet, number: int) -> None:
     shared.end(fleet.groups["shared"][number : number + 1])
 
 
-def _listen(said: decisions.Words, news: _News, some: Indices) -> None:
+def _listen(decided: decisions.Decided, news: _News, some: Indices) -> None:
     """Take in the news `some` of a batch, none of which is of another period than its group's turn."""
     if not len(some):
         return
-    of = news.of[some]
-    complete, last = turns.arrive(said.streams, said.groups, news.rows[some], of)
-    ends = np.full(len(said.groups), _LATER)
+    group_of_row = news.group_of_row[some]
+    complete, last = turns.arrive(decided.streams, decided.groups, news.rows[some], group_of_row)
+    ends = np.full(len(decided.groups), _LATER)
     ends[complete] = last
     place = np.arange(len(some))
-    _add(said, news, some[place <= ends[of]])
-    _judge(said, news, some[place < ends[of]])
+    _add(decided, news, some[place <= ends[group_of_row]])
+    _judge(decided, news, some[place < ends[group_of_row]])
     if len(complete):
-        _close(said, complete, news.at[some[last]])
-        _add(said, news, some[place > ends[of]])
-        _judge(said, news, some[place >= ends[of]])
+        _close(decided, complete, news.at[some[last]])
+        _add(decided, news, some[place > ends[group_of_row]])
+        _judge(decided, news, some[place >= ends[group_of_row]])
 
 
-def _add(said: decisions.Words, news: _News, some: Indices) -> None:
+def _add(decided: decisions.Decided, news: _News, some: Indices) -> None:
     """Add intervals to the turn, and note what the detectors know of their streams for its end."""
     rows, watch = (
         news.rows[some],
         news.watch if len(some) == len(news.rows) else tables.keep(news.watch, some),
     )
-    streams, trials, baseline = said.streams, news.trials, watch["baseline"]
+    streams, trials, baseline = decided.streams, news.trials, watch["baseline"]
     turns.add(streams, rows, trials.sums[some], trials.began_at[some], news.seconds[some])
     streams["drafted"][rows], streams["single"][rows] = trials.drafted[some], trials.single[some]
     streams["rate"][rows] = baseline["rate"]
     streams["known"][rows] = reference.known(baseline)
     streams["spread"][rows] = watch["noise"]["spread"][:, 0]
-    limit = base.nats(said.plan) + plunge.EXTRA_NATS
+    limit = base.nats(decided.plan) + plunge.EXTRA_NATS
     streams["plunging"][rows] = watch["plunge"]["sum"] > PLUNGING * limit
-    falls = watch["shape"]["sums"][:, :, 0].max(2) / shape.limits(said.plan, watch["shape"])[:, :, 0]
+    falls = watch["shape"]["sums"][:, :, 0].max(2) / shape.limits(decided.plan, watch["shape"])[:, :, 0]
     streams["tailing"][rows] = falls.max(1) > TAILING
 
 
-def _judge(said: decisions.Words, news: _News, some: Indices) -> None:
+def _judge(decided: decisions.Decided, news: _News, some: Indices) -> None:
     """Hold back the alarms of the news `some` that their groups explain, and note who has a trouble."""
     for index in some.tolist():
         for alarm in news.raised.get(index, ()):
             shift = float(news.watch["trouble"]["shift"][index, 0])
-            said.judge(int(news.rows[index]), alarm, shift)
+            decided.judge(int(news.rows[index]), alarm, shift)
     rows = news.rows[some]
-    kind = said.everyone["trouble"]["kind"][rows]
-    said.streams["held"][rows] *= kind > 0
-    said.streams["troubled"][rows] = (kind > 0) & (said.streams["held"][rows] == 0.0)
+    kind = decided.everyone["trouble"]["kind"][rows]
+    decided.streams["held"][rows] *= kind > 0
+    decided.streams["troubled"][rows] = (kind > 0) & (decided.streams["held"][rows] == 0.0)
 
 
-def _close(said: decisions.Words, numbers: Ints, at: Floats) -> None:
-    """Compare the replicas of groups whose turns end at `at` [G], and say what there is to say of them."""
+def _close(decided: decisions.Decided, numbers: Ints, times: Floats) -> None:
+    """Compare the replicas of groups whose turns end at `times` [G], and say what there is to say of them."""
     if not len(numbers):
         return
-    streams, groups = said.streams, said.groups
+    streams, groups = decided.streams, decided.groups
     rows = turns.taking_part(streams, groups, numbers)
     groups["members"][numbers] = 0.0
     if len(rows):
@@ -215,30 +215,30 @@ def _close(said: decisions.Words, numbers: Ints, at: Floats) -> None:
         compared = usable & (members >= LEAST_REPLICAS)[which]
         if compared.any():
             enough = members >= LEAST_REPLICAS
-            _compare(said, numbers[enough], rows[compared], at[enough])
+            _compare(decided, numbers[enough], rows[compared], times[enough])
     turns.end(streams, groups, numbers)
 
 
-def _compare(said: decisions.Words, numbers: Ints, rows: Indices, at: Floats) -> None:
+def _compare(decided: decisions.Decided, numbers: Ints, rows: Indices, times: Floats) -> None:
     """Compare replicas (`rows`, group after group) within their groups `numbers`."""
-    part, group = tables.keep(said.streams, rows), tables.take(said.groups, numbers)
-    of = np.searchsorted(numbers, part["group"])
-    first = groupwise.starts(of)
+    part, group = tables.keep(decided.streams, rows), tables.take(decided.groups, numbers)
+    group_of_row = np.searchsorted(numbers, part["group"])
+    first = groupwise.starts(group_of_row)
     seen = scores.against(part["sums"], part["rate"], part["known"] > 0.0)
     # what was merged over a gap is one look: its requests are few, however many their drafts
-    looks = np.maximum(part["covered"] / (MERGED * group["seconds"][of]), 1.0)
+    looks = np.maximum(part["covered"] / (MERGED * group["seconds"][group_of_row]), 1.0)
     variance = part["spread"] * looks / np.maximum(seen.information[:, 0], 1.0) + noise.FLOORS[1]
     healthy = part["troubled"] == 0.0
-    found = shared.parts(seen.shift[:, 0], variance, of, healthy)
+    found = shared.parts(seen.shift[:, 0], variance, group_of_row, healthy)
     seen_apart = odd.Apart(found.apart, found.apart_variance, part["began_at"], healthy)
-    odd.step(said.plan, part["odd"], group["learnt"], of, seen_apart)
+    odd.step(decided.plan, part["odd"], group["learnt"], group_of_row, seen_apart)
     began = np.minimum.reduceat(part["began_at"], first)
-    news = shared.step(said.plan, group["shared"], found.common, found.common_variance, began, at)
+    news = shared.step(decided.plan, group["shared"], found.common, found.common_variance, began, times)
     group["held"] = groupwise.share(part["held"] > 0.0, first)
-    tables.put(said.streams, rows, part)
-    tables.put(said.groups, numbers, group)
+    tables.put(decided.streams, rows, part)
+    tables.put(decided.groups, numbers, group)
     for index in np.flatnonzero((group["said"] > 0.0) | (group["shared"]["open"] > 0.0)).tolist():
-        said.of_group(int(numbers[index]), rows[of == index], float(at[index]), news[index])
+        decided.of_group(int(numbers[index]), rows[group_of_row == index], float(times[index]), news[index])
     own = (part["odd"]["score"] >= decisions.SUPPORTED) | (part["odd"]["named"] < 0.0)
     for index in np.flatnonzero(own | (part["held"] > 0.0)).tolist():
-        said.of_replica(int(rows[index]), float(at[of[index]]))
+        decided.of_replica(int(rows[index]), float(times[group_of_row[index]]))

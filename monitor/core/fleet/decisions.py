@@ -117,7 +117,7 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Decided:
     """All that is needed to say something, and what was said: of the batch, of named rows, of groups.
 
     `streams` and `groups` are the fleet's state, `everyone` is the detectors' of the same streams.
@@ -184,18 +184,18 @@ class Words:
             self.groups["present"][number] = 0.0
             self.common.append(self._from_one(number, members, alarm))
 
-    def of_replica(self, row: int, at: float) -> None:
-        """Say of a replica, in the turn that ends at `at`, what is seen to be its own."""
+    def of_replica(self, row: int, now: float) -> None:
+        """Say of a replica, in the turn that ends at `now`, what is seen to be its own."""
         streams, kind = self.streams, int(self.everyone["trouble"]["kind"][row])
         score = float(streams["odd"]["score"][row])
         if kind == 0:
             if score >= 1.0 and streams["sums"][row, base.DRAFTS] > 0.0:
-                self._name(row, at)
+                self._name(row, now)
         elif streams["odd"]["named"][row] < 0.0:
-            self._go_on(row, at)
+            self._go_on(row, now)
         elif streams["held"][row] > 0.0 and self._its_own(row, TROUBLES[kind - 1]):
             streams["held"][row], streams["troubled"][row] = 0.0, 1.0
-            case = self._case(row, at)
+            case = self._case(row, now)
             self.named.append((row, replace(alarms.said(case, "open"), index=row)))
 
     def _its_own(self, row: int, kind: Kind) -> bool:
@@ -210,9 +210,9 @@ class Words:
             return not self._explained(row, kind, detector, -1.0)
         return float(self.streams["odd"]["score"][row]) >= 1.0
 
-    def _name(self, row: int, at: float) -> None:
+    def _name(self, row: int, now: float) -> None:
         """Open the trouble of a replica that fell below the others."""
-        streams, case = self.streams, self._case(row, at)
+        streams, case = self.streams, self._case(row, now)
         shift = min(odd.shift(streams["odd"], row), -alarms.LEAST_SHIFT)
         lost = diagnosis.collapsed(case, diagnosis.missing_after(case, shift))
         score, since = float(streams["odd"]["score"][row]), odd.since(streams["odd"], row)
@@ -222,24 +222,24 @@ class Words:
         odd.name(streams["odd"], row, shift)
         streams["troubled"][row] = 1.0
 
-    def _go_on(self, row: int, at: float) -> None:
+    def _go_on(self, row: int, now: float) -> None:
         """Close the trouble of a replica that is level with the others again, and only then.
 
         What showed against the others alone is too small to be seen to be over by the replica alone.
         """
         if odd.over(self.streams["odd"], row):
-            self.named.append((row, replace(alarms.closed(self._case(row, at)), index=row)))
+            self.named.append((row, replace(alarms.closed(self._case(row, now)), index=row)))
             self.streams["troubled"][row] = 0.0
         else:
             self.everyone["trouble"]["back"][row] = 0.0
 
-    def _case(self, row: int, at: float) -> Case:
+    def _case(self, row: int, now: float) -> Case:
         """Return one stream with what it did in this turn, to say something of it."""
         own = self.streams[row : row + 1]
         sums, nothing = own["sums"].copy(), np.zeros(1)
         drafts = sums[:, base.DRAFTS]
         trials = Trials(
-            at=np.array([at]),
+            at=np.array([now]),
             began_at=own["began_at"].copy(),
             drafts=drafts,
             accepted=sums[:, base.ACCEPTED],
@@ -253,7 +253,7 @@ class Words:
         seen = sightings.of_intervals(nothing, nothing, nothing, nothing, nothing > 0.0)
         return Case(self.plan, self.everyone[row : row + 1], trials, seen, 0)
 
-    def of_group(self, number: int, rows: Indices, at: float, news: shared.News) -> None:
+    def of_group(self, number: int, rows: Indices, now: float, news: shared.News) -> None:
         """Say what the replicas `rows` of a group have in common, once while it lasts."""
         group, said = self.groups[number], float(self.groups["said"][number])
         open_ = bool(group["shared"]["open"] > 0.0)
@@ -268,22 +268,22 @@ class Words:
             self.groups["said"][number] = NOTHING
             action = "close"
         if action is not None:
-            alarm = self._of_level(number, rows, at, action)
+            alarm = self._of_level(number, rows, now, action)
             worst, collapsed = bool(group["collapsed"]), alarm.kind == "collapse"
             if action != "update" or (collapsed and not worst):
                 self.common.append(alarm)
             self.groups["collapsed"][number] = collapsed or (worst and action == "update")
         if self.groups["said"][number] != NOTHING:
-            self._look(number, rows, at)
+            self._look(number, rows, now)
 
-    def _look(self, number: int, rows: Indices, at: float) -> None:
+    def _look(self, number: int, rows: Indices, now: float) -> None:
         """Note where the replicas of a group stand in this turn, and stood in the last minutes."""
         drafts, accepted = self.streams["sums"][rows][:, [base.DRAFTS, base.ACCEPTED]].sum(0).tolist()
         kept = np.exp(-float(self.groups["seconds"][number]) / PRESENT_SECONDS)
         self.groups["present"][number] = self.groups["present"][number] * kept + (drafts, accepted)
         if drafts > 0.0:
             of_late, kept_of_late = self.groups["present"][number].tolist()
-            self.present.append(Present(number, at, of_late, kept_of_late, 1.0 + accepted / drafts))
+            self.present.append(Present(number, now, of_late, kept_of_late, 1.0 + accepted / drafts))
 
     def _over(self, number: int, news: shared.News) -> bool:
         """Return whether what was said of a group is not so any more."""
@@ -292,14 +292,14 @@ class Words:
             return bool(group["said"] == LEVEL and news == "closes")
         return bool(group["tailing" if group["said"] == TAILS else "held"] <= FEW)
 
-    def _of_level(self, number: int, rows: Indices, at: float, action: Action) -> FleetAlarm:
+    def _of_level(self, number: int, rows: Indices, now: float, action: Action) -> FleetAlarm:
         state, part = self.groups["shared"][number : number + 1], tables.keep(self.streams, rows)
         shift, origin = float(state["shift"][0]), float(state["origin"][0])
         before, after = (_mean_level(part, by) for by in (origin, origin + shift))
         lost = before.mal - after.mal
         collapsed = lost >= self.plan.collapse_ratio * before.mal
         collapsed = collapsed or lost >= diagnosis.BENEFIT_LOST * (before.mal - 1.0)
-        change = min(float(state["change_at"][0]), at)
+        change = min(float(state["change_at"][0]), now)
         margin = float(self.groups["seconds"][number])
         return FleetAlarm(
             group=number,
@@ -309,8 +309,8 @@ class Words:
             action=action,
             change_point_at=change,
             change_point_low=change - margin,
-            change_point_high=min(change + margin, at),
-            raised_at=at,
+            change_point_high=min(change + margin, now),
+            raised_at=now,
             shift=shift,
             before=before,
             after=after,

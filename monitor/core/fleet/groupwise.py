@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from monitor.core.detectors.base import Bools, Floats, Indices
 
 
-def starts(of: Indices) -> Indices:
-    """Return where each group begins, from the ascending group numbers `of` rows."""
-    return np.flatnonzero(np.concatenate([[True], of[1:] != of[:-1]]))
+def starts(group_of_row: Indices) -> Indices:
+    """Return where each group begins, from the ascending group numbers of the rows."""
+    return np.flatnonzero(np.concatenate([[True], group_of_row[1:] != group_of_row[:-1]]))
 
 
 def total(values: Floats, first: Indices) -> Floats:
@@ -24,15 +24,15 @@ def total(values: Floats, first: Indices) -> Floats:
     return result
 
 
-def share(which: Bools, first: Indices) -> Floats:
+def share(true: Bools, first: Indices) -> Floats:
     """Return the share [G] of each group's rows of which something is true."""
-    sizes = np.diff(np.concatenate([first, [len(which)]]))
-    return total(which.astype(np.float64), first) / sizes
+    sizes = np.diff(np.concatenate([first, [len(true)]]))
+    return total(true.astype(np.float64), first) / sizes
 
 
-def median(values: Floats, of: Indices, first: Indices) -> Floats:
+def median(values: Floats, group_of_row: Indices, first: Indices) -> Floats:
     """Return the median [G] of each group's values."""
-    ordered = values[np.lexsort((values, of))]
+    ordered = values[np.lexsort((values, group_of_row))]
     sizes = np.diff(np.concatenate([first, [len(values)]]))
     low, high = ordered[first + (sizes - 1) // 2], ordered[first + sizes // 2]
     result: Floats = 0.5 * (low + high)

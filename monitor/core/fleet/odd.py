@@ -194,10 +194,10 @@ class Apart:
     undisturbed: Bools
 
 
-def step(plan: base.DetectionPlan, state: State, learnt: State, of: Indices, apart: Apart) -> None:
+def step(plan: base.DetectionPlan, state: State, learnt: State, group_of_row: Indices, apart: Apart) -> None:
     """Take in what one turn showed of the replicas [M], and score their falls.
 
-    learnt [G]: what is known of the groups; of [M]: the group of each replica, ascending.
+    learnt [G]: what is known of the groups; group_of_row [M]: ascending.
     """
     began_at, undisturbed = apart.began_at, apart.undisturbed
     resumed = began_at - state["last_at"] > SILENT_SECONDS
@@ -206,7 +206,7 @@ def step(plan: base.DetectionPlan, state: State, learnt: State, of: Indices, apa
     state["last_at"] = began_at
     deviation, error = apart.level - state["offset"], np.sqrt(apart.variance)
     _return(state, deviation, apart)
-    weights = learnt["weights"][of]
+    weights = learnt["weights"][group_of_row]
     predicted = (state["means"] * weights).sum(1)
     surprise = deviation / error - predicted
     warm = state["seen"] >= WARM_PERIODS
@@ -219,12 +219,12 @@ def step(plan: base.DetectionPlan, state: State, learnt: State, of: Indices, apa
     worth = base.clip(lasting * lasting / state["spread"][:, None], *WORTH)
     tail = base.clip(learnt["excess"] / learnt["excursions"], 1.0, STEEPEST_TAIL)
     reached = EXCURSION + np.maximum(limit - EXCURSION, 0.0) * (1.0 + TAIL_GAIN * (tail - 1.0))
-    scores = state["sums"] / np.maximum(reached[of][:, None] + np.log(worth), LEAST_LIMIT)
+    scores = state["sums"] / np.maximum(reached[group_of_row][:, None] + np.log(worth), LEAST_LIMIT)
     state["best"] = scores.argmax(1)
     state["score"] = scores.max(1)
-    _excursions(state, learnt, of, ((state["sums"] - np.log(worth)) * (state["sums"] > 0.0)).max(1))
+    _excursions(state, learnt, group_of_row, ((state["sums"] - np.log(worth)) * (state["sums"] > 0.0)).max(1))
     calm = undisturbed & (state["score"] < CALM)
-    _learn(state, learnt, of, deviation / error, surprise, calm)
+    _learn(state, learnt, group_of_row, deviation / error, surprise, calm)
     state["offset"] += calm * deviation / np.minimum(state["seen"], OFFSET_PERIODS).clip(1.0)
     reach = WINSOR * np.sqrt(state["spread"])
     followed = predicted + base.clip(surprise, -reach, reach)
@@ -274,12 +274,12 @@ def _sum_up(
     state["sums"] = new
 
 
-def _excursions(state: State, learnt: State, of: Indices, height: Floats) -> None:
+def _excursions(state: State, learnt: State, group_of_row: Indices, height: Floats) -> None:
     """Learn how steeply the tail of the sums falls, from the peaks of the excursions of all replicas."""
     peak, low = state["peak"], height < OVER
     over = low & (peak > EXCURSION)
     if over.any():
-        first = groupwise.starts(of)
+        first = groupwise.starts(group_of_row)
         number = groupwise.total(over.astype(np.float64), first)
         excess = groupwise.total(np.where(over, np.minimum(peak - EXCURSION, LARGEST_EXCESS), 0.0), first)
         full = (number > 0.0) & (learnt["excursions"] > EXCURSIONS_MEMORY)
@@ -289,14 +289,16 @@ def _excursions(state: State, learnt: State, of: Indices, height: Floats) -> Non
     state["peak"] = np.maximum(peak, height) * ~low
 
 
-def _learn(state: State, learnt: State, of: Indices, level: Floats, surprise: Floats, calm: Bools) -> None:
+def _learn(
+    state: State, learnt: State, group_of_row: Indices, level: Floats, surprise: Floats, calm: Bools
+) -> None:
     """Learn from calm periods how noisy a replica is, and how the group's noise comes and goes."""
     seen = np.minimum(state["seen"] + calm, SPREAD_MEMORY)
     state["seen"] = seen
     spread = state["spread"]
     sample = np.minimum(surprise * surprise, WINSOR * WINSOR * spread)
     state["spread"] = np.maximum(spread + calm * (sample - spread) / (SPREAD_PERIODS + seen), LEAST_SPREAD)
-    first = groupwise.starts(of)
+    first = groupwise.starts(group_of_row)
     means = state["means"] * calm[:, None]
     followed = base.clip(level, -WINSOR, WINSOR)
     fade = 1.0 - groupwise.total(calm.astype(np.float64), first) / LEARNING_PERIODS

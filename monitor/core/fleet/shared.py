@@ -84,21 +84,21 @@ def allocate(state: State) -> None:
     state["level"]["doubt"] = 0.0
 
 
-def parts(score: Floats, variance: Floats, of: Indices, healthy: Bools) -> Parts:
-    """Return what replicas [M] have in common with their group `of` [M] and what they have not.
+def parts(score: Floats, variance: Floats, group_of_row: Indices, healthy: Bools) -> Parts:
+    """Return what replicas [M] have in common with their group (`group_of_row` [M]) and what they have not.
 
     One replica that is far off moves the common part by no more than `WINSOR` of its errors, and one with an
     open trouble (not `healthy`) not at all, where there are others enough.
     """
-    first = groupwise.starts(of)
-    middle = groupwise.median(score, of, first)[of]
+    first = groupwise.starts(group_of_row)
+    middle = groupwise.median(score, group_of_row, first)[group_of_row]
     reach = WINSOR * np.sqrt(variance)
     bounded = base.clip(score, middle - reach, middle + reach)
-    enough = (groupwise.total(healthy.astype(np.float64), first) > LEAST_OTHERS)[of]
+    enough = (groupwise.total(healthy.astype(np.float64), first) > LEAST_OTHERS)[group_of_row]
     weight = (healthy | ~enough) / variance
     total, weights = groupwise.total(weight * bounded, first), groupwise.total(weight, first)
-    rest = weights[of] - weight
-    others = (total[of] - weight * bounded) / rest
+    rest = weights[group_of_row] - weight
+    others = (total[group_of_row] - weight * bounded) / rest
     return Parts(total / weights, 1.0 / weights, score - others, variance + 1.0 / rest)
 
 
@@ -106,7 +106,7 @@ News = Literal["", "opens", "grows", "closes"]
 
 
 def step(
-    plan: base.DetectionPlan, state: State, score: Floats, variance: Floats, began_at: Floats, at: Floats
+    plan: base.DetectionPlan, state: State, score: Floats, variance: Floats, began_at: Floats, times: Floats
 ) -> list[News]:
     """Take in the common level [G] of a turn of some groups; return what it makes of the trouble of each.
 
@@ -117,9 +117,9 @@ def step(
     state["periods"] += 1.0
     scores, variances = np.zeros((len(state), base.POSITIONS)), np.ones((len(state), base.POSITIONS))
     scores[:, 0], variances[:, 0] = score, variance + FLOOR
-    age = at - state["began_at"]
+    age = times - state["began_at"]
     usable = np.ones(scores.shape, bool)
-    bucket = base.Bucket(at, began_at, age, scores, 1.0 / variances, variances, usable)
+    bucket = base.Bucket(times, began_at, age, scores, 1.0 / variances, variances, usable)
     warm = (state["periods"] >= WARM_PERIODS) & (age >= WARM_SECONDS)
     open_ = state["open"] > 0.0
     verdict = level.step(plan, state["level"], bucket, warm, ~open_)
@@ -133,7 +133,7 @@ def step(
             fell = bool(verdict.down[row] >= 1.0)
             news[row] = _go_on(one, float(score[row]), float(verdict.up[row]), fell=fell)
         else:
-            _open(one, float(score[row]), min(float(verdict.down_since[row]), float(at[row])))
+            _open(one, float(score[row]), min(float(verdict.down_since[row]), float(times[row])))
             news[row] = "opens"
     return news
 

@@ -51,20 +51,20 @@ def allocate(streams: State, groups: State) -> None:
     groups["seconds"] = PERIOD_SECONDS
 
 
-def due(groups: State, of: Ints, at: Floats) -> Bools:
+def due(groups: State, group_of_row: Ints, times: Floats) -> Bools:
     """Return which news [B] are of another period than the turn of their group."""
-    ends, seconds = groups["ends_at"][of], groups["seconds"][of]
-    result: Bools = (at >= ends) | (at < ends - seconds - SET_BACK_SECONDS)
+    ends, seconds = groups["ends_at"][group_of_row], groups["seconds"][group_of_row]
+    result: Bools = (times >= ends) | (times < ends - seconds - SET_BACK_SECONDS)
     return result
 
 
-def begin(streams: State, groups: State, numbers: Ints, at: Floats) -> None:
-    """Begin the next turn of the groups `numbers` (ascending) with the news at `at`."""
+def begin(streams: State, groups: State, numbers: Ints, times: Floats) -> None:
+    """Begin the next turn of the groups `numbers` (ascending) with the news at `times` [G]."""
     chosen = np.zeros(len(groups) + 1, bool)
     chosen[numbers] = True
     members = np.flatnonzero(chosen[streams["group"]])
-    of = streams["group"][members]
-    there = members[streams["turn"][members] == groups["turn"][of]]
+    group_of_row = streams["group"][members]
+    there = members[streams["turn"][members] == groups["turn"][group_of_row]]
     if len(there):
         there = there[np.argsort(streams["group"][there], kind="stable")]
         which = np.searchsorted(numbers, streams["group"][there])
@@ -76,25 +76,25 @@ def begin(streams: State, groups: State, numbers: Ints, at: Floats) -> None:
     groups["turn"][numbers] += 1
     groups["over"][numbers] = 0
     seconds = groups["seconds"][numbers]
-    groups["ends_at"][numbers] = (np.floor(at / seconds) + 1.0) * seconds
+    groups["ends_at"][numbers] = (np.floor(times / seconds) + 1.0) * seconds
 
 
-def arrive(streams: State, groups: State, rows: Indices, of: Ints) -> tuple[Ints, Indices]:
+def arrive(streams: State, groups: State, rows: Indices, group_of_row: Ints) -> tuple[Ints, Indices]:
     """Note that `rows` [B] have news; return the groups that are complete by them, and by which news.
 
     No row stands twice. What completes a group is the last of those that were waited for.
     """
-    turn = groups["turn"][of]
+    turn = groups["turn"][group_of_row]
     new = streams["turn"][rows] != turn
     waited = new & (streams["turn"][rows] == turn - 1)
     streams["part"][rows] = np.where(new, waited, streams["part"][rows])
     streams["turn"][rows] = turn
-    np.subtract.at(groups["waiting"], of[waited], 1)
-    complete = np.unique(of[waited])
+    np.subtract.at(groups["waiting"], group_of_row[waited], 1)
+    complete = np.unique(group_of_row[waited])
     complete = complete[(groups["waiting"][complete] <= 0) & (groups["over"][complete] == 0)]
     last = np.full(len(groups), NOBODY)
     where = np.flatnonzero(waited)
-    last[of[where]] = where  # of several, the last one stays
+    last[group_of_row[where]] = where  # of several, the last one stays
     return complete, last[complete]
 
 
@@ -112,8 +112,10 @@ def taking_part(streams: State, groups: State, numbers: Ints) -> Indices:
     chosen = np.zeros(len(groups) + 1, bool)
     chosen[numbers] = True
     members = np.flatnonzero(chosen[streams["group"]])
-    of = streams["group"][members]
-    rows = members[(streams["turn"][members] == groups["turn"][of]) & (streams["part"][members] > 0)]
+    group_of_row = streams["group"][members]
+    rows = members[
+        (streams["turn"][members] == groups["turn"][group_of_row]) & (streams["part"][members] > 0)
+    ]
     result: Indices = rows[np.argsort(streams["group"][rows], kind="stable")]
     return result
 

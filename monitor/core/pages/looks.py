@@ -72,12 +72,14 @@ def read(memory: Memory, body: bytes, beside: Mapping[str, bytes], engine: str =
 
 
 def read_iterations(
-    memory: Memory, body: bytes, beside: Mapping[str, bytes], at: float, model_name: str
+    memory: Memory, body: bytes, beside: Mapping[str, bytes], unix_seconds: float, model_name: str
 ) -> Look:
-    """Return what records of single iterations, read at `at`, add to those that were read before."""
+    """Return what records of single iterations, read at `unix_seconds`, add to those read before."""
     memory.beside.update(beside)
     try:
-        memory.totals = iterations.add(memory.totals or iterations.Totals(began=at), body, at)
+        memory.totals = iterations.add(
+            memory.totals or iterations.Totals(began=unix_seconds), body, unix_seconds
+        )
     except iterations.NotIterations as error:
         return Look(failure=Failure("not_metrics", str(error)))
     return Look((iterations.reading(memory.totals, model_name, memory.beside),))

@@ -286,7 +286,7 @@ def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.ND
     drafting = np.fmin(undrafted, watched) <= np.maximum(idle_after, limits.silent_seconds)
     codes: npt.NDArray[np.int64] = _OF_CONDITION[status["condition"]]
     for number, event in state.groups.open.items():
-        members = np.flatnonzero(state.groups.of == number)
+        members = np.flatnonzero(state.groups.group_of_row == number)
         told = members[[state.identities[row].id in event.streams for row in members.tolist()]]
         least = STATES.index("collapsed" if event.kind in ("collapse", "dead_draft") else "drifting")
         codes[told] = np.where(codes[told] == STATES.index("collapsed"), codes[told], least)
@@ -333,5 +333,5 @@ def rows_of(state: State, event: Event) -> list[int]:
         return [state.rows[event.key]] if event.key in state.rows else []
     group = state.groups.numbers.get(event.model_name)
     members = set(event.streams)
-    of_group = [] if group is None else np.flatnonzero(state.groups.of == group).tolist()
+    of_group = [] if group is None else np.flatnonzero(state.groups.group_of_row == group).tolist()
     return [row for row in of_group if state.identities[row].id in members]

@@ -128,20 +128,20 @@ def _without(sentence: str, notes: list[str]) -> Record:
     return {"best": None, "sentence": sentence, "options": [], "schedule": [], "notes": notes, "flag": None}
 
 
-def _as_json(found: Advice, batch_size: float, engine: str, notes: list[str], *, scaled: bool) -> Record:
-    runs = advice.steps_of(found.schedule) if scaled else ()
-    kept = found.best == found.current
-    best, now = found.options[found.best], found.options[min(found.current, advice.DEEPEST)]
+def _as_json(advised: Advice, batch_size: float, engine: str, notes: list[str], *, scaled: bool) -> Record:
+    runs = advice.steps_of(advised.schedule) if scaled else ()
+    kept = advised.best == advised.current
+    best, now = advised.options[advised.best], advised.options[min(advised.current, advice.DEEPEST)]
     faster = best.tokens_per_second / now.tokens_per_second - 1.0
     sentence = (
-        f"keep num_speculative_tokens = {found.current}: "
+        f"keep num_speculative_tokens = {advised.current}: "
         f"no other k is faster by 2 % at a batch of {batch_size:.1f}"
         if kept
-        else f"set num_speculative_tokens = {found.best} instead of {found.current}: "
+        else f"set num_speculative_tokens = {advised.best} instead of {advised.current}: "
         f"{faster:.0%} more tokens per second at a batch of {batch_size:.1f}".replace("%", " %")
     )
     return {
-        "best": found.best,
+        "best": advised.best,
         "sentence": sentence,
         "batch_size": events.number(batch_size),
         "options": [
@@ -153,13 +153,13 @@ def _as_json(found: Advice, batch_size: float, engine: str, notes: list[str], *,
                 "gain": events.number(option.gain),
                 "extrapolated": option.extrapolated,
             }
-            for option in found.options
+            for option in advised.options
         ],
         "schedule": [list(run) for run in runs],
-        "stops_paying_at": found.stops_paying_at if scaled else None,
-        "wasted_ratio": events.number(found.wasted_ratio),
-        "dead_tail_from": found.dead_tail_from,
-        "flag": engines.flag(engine, found.best),
+        "stops_paying_at": advised.stops_paying_at if scaled else None,
+        "wasted_ratio": events.number(advised.wasted_ratio),
+        "dead_tail_from": advised.dead_tail_from,
+        "flag": engines.flag(engine, advised.best),
         "schedule_flag": engines.schedule_flag(engine, runs) if runs else None,
         "notes": notes,
     }

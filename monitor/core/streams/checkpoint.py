@@ -99,7 +99,9 @@ def _join(state: State) -> None:
     if len(lengths) > 1:
         raise ValueError(f"its parts have {sorted(lengths)} rows, expected as many each")
     numbers = state.groups.numbers
-    state.groups.of = np.array([numbers[identity.key.model_name] for identity in state.identities], np.int64)
+    state.groups.group_of_row = np.array(
+        [numbers[identity.key.model_name] for identity in state.identities], np.int64
+    )
     for row, identity in enumerate(state.identities):
         state.rows[identity.key] = row
         state.targets[identity.key.target].rows.add(row)
@@ -119,19 +121,19 @@ def _groups(
     )
 
 
-def _releases_to_json(found: Releases) -> dict[str, object]:
+def _releases_to_json(releases: Releases) -> dict[str, object]:
     return {
-        "serial": found.serial,
-        "current": list(found.current.items()),
-        "comparisons": [[each, dataclasses.asdict(made)] for each, made in found.comparisons.items()],
-        "held": [[each, dataclasses.asdict(made)] for each, made in found.held.items()],
+        "serial": releases.serial,
+        "current": list(releases.current.items()),
+        "comparisons": [[each, dataclasses.asdict(made)] for each, made in releases.comparisons.items()],
+        "held": [[each, dataclasses.asdict(made)] for each, made in releases.held.items()],
     }
 
 
 def _releases(words: Mapping[str, object], blobs: Mapping[str, bytes], groups: Groups) -> Releases:
     """Return what was saved of releases; a state from before there were any has none to go on with."""
     fresh = Releases()
-    fresh.add(len(groups.of), len(groups.numbers))
+    fresh.add(len(groups.group_of_row), len(groups.numbers))
     saved = words.get("releases")
     if saved is None:
         return fresh

@@ -41,10 +41,10 @@ def judge(
     `watch` are the detectors' rows of `counts`, written back to `state` already.
     """
     groups = state.groups
-    if len(groups.of) < fleet.LEAST_REPLICAS:
+    if len(groups.group_of_row) < fleet.LEAST_REPLICAS:
         return findings, []
-    numbers = groups.of[counts.rows]
-    large = np.bincount(groups.of, minlength=len(groups.numbers)) >= fleet.LEAST_REPLICAS
+    numbers = groups.group_of_row[counts.rows]
+    large = np.bincount(groups.group_of_row, minlength=len(groups.numbers)) >= fleet.LEAST_REPLICAS
     compared = large[numbers]
     if not compared.any():
         return findings, []
@@ -65,7 +65,7 @@ def of_stream(state: State, row: int) -> list[Event]:
     """
     identity = state.identities[row]
     own = streams.open_events(identity)
-    shared = state.groups.open.get(int(state.groups.of[row]))
+    shared = state.groups.open.get(int(state.groups.group_of_row[row]))
     if identity.event is None and shared is not None and identity.id in shared.streams:
         return [shared, *own]
     return own
@@ -135,19 +135,19 @@ def _events(state: State, alarm: FleetAlarm) -> list[Event]:
     return [groups.open[alarm.group]]
 
 
-def deserted(state: State, away: npt.NDArray[np.bool_], at: float) -> list[Event]:
-    """Return the open events of groups, closed at `at`, that too few replicas are left to judge.
+def deserted(state: State, away: npt.NDArray[np.bool_], now: float) -> list[Event]:
+    """Return the open events of groups, closed at `now`, that too few replicas are left to judge.
 
     away: which rows are of targets that left, or are on no page any more.
     """
     groups = state.groups
-    there = np.bincount(groups.of[~away], minlength=len(groups.numbers))
+    there = np.bincount(groups.group_of_row[~away], minlength=len(groups.numbers))
     found = []
     for number in sorted(groups.open):
         if there[number] < fleet.LEAST_REPLICAS:
             fact = f"{there[number]} replicas are left, {fleet.LEAST_REPLICAS} are compared: {UNPROVEN}"
             event = groups.open.pop(number)
-            found.append(replace(events.closed(event, at), facts=(*event.facts, fact)))
+            found.append(replace(events.closed(event, now), facts=(*event.facts, fact)))
             fleet.end(groups.fleet, number)
     return found
 

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Groups:
-    """Groups of streams: `numbers` by model name, `of` the group of each row, `open` their open events.
+    """Groups of streams: `numbers` by model name, `group_of_row` by stream row, `open` their open events.
 
     `releases` are compared within them.
     """
 
     fleet: fleet.Fleet = field(default_factory=lambda: fleet.allocate(0, 0))
     numbers: dict[str, int] = field(default_factory=dict)
-    of: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    group_of_row: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     open: dict[int, Event] = field(default_factory=dict)
     releases: Releases = field(default_factory=Releases)
 
@@ -44,13 +44,16 @@ class Groups:
         self.fleet.streams = np.concatenate((self.fleet.streams, fresh.streams))
         self.fleet.groups = np.concatenate((self.fleet.groups, fresh.groups))
         self.releases.add(len(model_names), len(self.numbers) - before)
-        self.of = np.concatenate((self.of, [self.numbers[name] for name in model_names]))
+        self.group_of_row = np.concatenate((self.group_of_row, [self.numbers[name] for name in model_names]))
 
     def keep(self, rows: npt.NDArray[np.intp]) -> None:
         """Keep these rows of streams, and the groups that they or an open event belong to, numbered anew."""
-        of = self.of[rows]
+        group_of_row = self.group_of_row[rows]
         held = np.unique(
-            np.array([*of.tolist(), *self.open, *self.releases.comparisons, *self.releases.held], np.int64)
+            np.array(
+                [*group_of_row.tolist(), *self.open, *self.releases.comparisons, *self.releases.held],
+                np.int64,
+            )
         )
         numbers = {before: number for number, before in enumerate(held.tolist())}
         self.releases.keep(rows, numbers)
@@ -58,7 +61,7 @@ class Groups:
         group = self.fleet.streams["group"]
         self.fleet.streams["group"] = np.where(group >= 0, np.searchsorted(held, group), group)
         self.numbers = {name: numbers[before] for name, before in self.numbers.items() if before in numbers}
-        self.of = np.searchsorted(held, of)
+        self.group_of_row = np.searchsorted(held, group_of_row)
         seen = self.fleet.streams["group"] != fleet.SKIPPED
-        self.fleet.streams["group"] = np.where(seen, self.of, fleet.SKIPPED)
+        self.fleet.streams["group"] = np.where(seen, self.group_of_row, fleet.SKIPPED)
         self.open = {numbers[before]: event for before, event in self.open.items()}

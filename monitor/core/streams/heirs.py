@@ -59,19 +59,19 @@ def begin(state: State, counts: Counts, watch: npt.NDArray[np.void]) -> None:
         _inherit(state, watch, index, key_of(state.identities[counts.rows[index]]), at)
 
 
-def _inherit(state: State, watch: npt.NDArray[np.void], index: int, key: Key, at: float) -> None:
+def _inherit(state: State, watch: npt.NDArray[np.void], index: int, key: Key, now: float) -> None:
     same = state.references.find(key)
     found = same or state.references.before(key)
     if found is None:
         return
     variance = found.apart() ** 2
-    local = found.lately(at)
+    local = found.lately(now)
     if local is None:
-        local, unknown = inheritance.expected(found.learnt, at)
+        local, unknown = inheritance.expected(found.learnt, now)
         variance += unknown
     if same is None:
         variance += OTHER_KIND_SD**2
-    inheritance.begin(watch, index, found.learnt, local, math.sqrt(variance), at)
+    inheritance.begin(watch, index, found.learnt, local, math.sqrt(variance), now)
     watch["heir"]["from"][index] = inheritance.SAME if same else inheritance.BEFORE
     k, other = key.num_speculative_tokens, found.key.num_speculative_tokens
     if same is None and k and other and k != other:

@@ -83,14 +83,14 @@ class Recorder:
 
 
 def _bucket(
-    state: State, row: int, vector: npt.NDArray[np.float64], at: float, seconds: float, name: str
+    state: State, row: int, vector: npt.NDArray[np.float64], now: float, seconds: float, name: str
 ) -> HistoryBucket:
     sums = state.sums[row]
     values = np.where(sums["known"], vector[windows.COUNTERS], np.nan).tolist()
     positions = int(sums["positions"])
     return HistoryBucket(
         stream=state.identities[row].id,
-        at=at,
+        at=now,
         seconds=seconds,
         accepted=tuple(vector[windows.POSITIONS][:positions].tolist()),
         **{name: values[counter] for counter, name in COLUMNS.items()},

@@ -56,9 +56,9 @@ class Losses:
     shares: Mapping[str, Floats]
 
 
-def stamped(plan: Plan, state: State, found: Sequence[Event]) -> list[Event]:
+def stamped(plan: Plan, state: State, events: Sequence[Event]) -> list[Event]:
     """Return the events with what each costs; what is held open says the same from now on."""
-    return [_stamped(plan, state, event) for event in found]
+    return [_stamped(plan, state, event) for event in events]
 
 
 def _stamped(plan: Plan, state: State, event: Event) -> Event:
@@ -82,7 +82,7 @@ def _stamped(plan: Plan, state: State, event: Event) -> Event:
     if made.updates == 0 and made.at_opening is not None:
         made = replace(made, at_opening=replace(made.at_opening, cost=made.cost))
     if fleet:
-        group = int(state.groups.of[rows[0]])
+        group = int(state.groups.group_of_row[rows[0]])
         if group in state.groups.open and state.groups.open[group].id == made.id:
             state.groups.open[group] = made
     elif state.identities[int(rows[0])].event is not None:
@@ -138,7 +138,7 @@ def _end(state: State, event: Event, rows: Rows) -> None:
     """Forget the outsets of a change that is over, but for streams that are still part of another one."""
     for row in rows.tolist():
         identity = state.identities[row]
-        shared = state.groups.open.get(int(state.groups.of[row]))
+        shared = state.groups.open.get(int(state.groups.group_of_row[row]))
         held = shared is not None and shared.id != event.id and identity.id in shared.streams
         if identity.event is None and not held:  # a target that left keeps its event: it may come back
             identity.outset = None
@@ -232,14 +232,14 @@ def _shares(state: State, rows: Rows, usual: costs.Usual, now: estimates.Estimat
     return {name: getattr(found, name) for name in ("total", *accounting.NAMES)}
 
 
-def joined(cost: Cost, found: Losses, *, shared: bool) -> Cost:
+def joined(cost: Cost, parts: Losses, *, shared: bool) -> Cost:
     """Return the cost of an event with what its streams lose together; `shared`: it is one of a model.
 
     The accounting of TPOT is that of one stream: shares of several do not add up to those of their mean.
     """
-    now = costs.total(found.now, found.delivered.tolist())
-    so_far = costs.total_spent(found.so_far)
-    busy = found.busy[np.isfinite(found.busy)]
+    now = costs.total(parts.now, parts.delivered.tolist())
+    so_far = costs.total_spent(parts.so_far)
+    busy = parts.busy[np.isfinite(parts.busy)]
     return replace(
         cost,
         tokens_per_second_lost=_known(now.tokens_per_second),
@@ -252,7 +252,7 @@ def joined(cost: Cost, found: Losses, *, shared: bool) -> Cost:
         busy_ratio=float(busy.mean()) if len(busy) else math.nan,
         tpot_log_shares=()
         if shared
-        else tuple((name, _known(values[0])) for name, values in found.shares.items()),
+        else tuple((name, _known(values[0])) for name, values in parts.shares.items()),
     )
 
 

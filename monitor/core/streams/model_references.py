@@ -115,9 +115,9 @@ class Reference:
         """The variance (logit²) of an hour's mean about the rhythm of day and week."""
         return float(self.learnt["trend"]["wander"][0])
 
-    def lately(self, at: float) -> Floats | None:
-        """Return the mean sums [19] of the streams that stood somewhere near `at`, None where none did."""
-        near = [each for each in self.standings if abs(at - each.at) <= TOGETHER_SECONDS]
+    def lately(self, now: float) -> Floats | None:
+        """Return the mean sums [19] of the streams that stood somewhere near `now`, None where none did."""
+        near = [each for each in self.standings if abs(now - each.at) <= TOGETHER_SECONDS]
         if not near:
             return None
         weight = np.array([each.information for each in near])
@@ -203,11 +203,11 @@ class References:
         self.learn(lesson.at)
         self.lessons.append(lesson)
 
-    def learn(self, at: float) -> None:
-        """Take in the lessons that are `LAG_SECONDS` old at `at`, in their order in time."""
-        due = [lesson for lesson in self.lessons if lesson.at <= at - LAG_SECONDS]
+    def learn(self, now: float) -> None:
+        """Take in the lessons that are `LAG_SECONDS` old at `now`, in their order in time."""
+        due = [lesson for lesson in self.lessons if lesson.at <= now - LAG_SECONDS]
         if due:
-            self.lessons = [lesson for lesson in self.lessons if lesson.at > at - LAG_SECONDS]
+            self.lessons = [lesson for lesson in self.lessons if lesson.at > now - LAG_SECONDS]
             for lesson in sorted(due, key=lambda each: (each.at, each.donor)):
                 self.teach(lesson)
 

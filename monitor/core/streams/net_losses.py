@@ -73,12 +73,12 @@ def _keep_plain(state: State, row: int, span: int) -> None:
         identity.plain = (*identity.plain[-1:], (span, ()))
 
 
-def _judged(plan: Plan, state: State, rows: Rows, at: npt.NDArray[np.float64]) -> list[Event]:
+def _judged(plan: Plan, state: State, rows: Rows, times: npt.NDArray[np.float64]) -> list[Event]:
     lengths = state.window_seconds
     window = losses.present_window(lengths)
-    sums = windows.over(state.sums[rows], window, lengths[window], at)
+    sums = windows.over(state.sums[rows], window, lengths[window], times)
     made = estimates.from_sums(sums)
-    beside = _beside(state, rows, at, made.batch_size)
+    beside = _beside(state, rows, times, made.batch_size)
     plain = worth.plain_steps(plan.told, state, rows, made.batch_size, made.coverage, beside)
     found: list[Event] = []
     for index, row in enumerate(rows.tolist()):
@@ -87,7 +87,7 @@ def _judged(plan: Plan, state: State, rows: Rows, at: npt.NDArray[np.float64]) -
         verdict = worth.verdict(plain, made, index)
         identity = state.identities[row]
         _count(identity, verdict)
-        moment = float(at[index])
+        moment = float(times[index])
         if identity.net_loss is None and identity.losing >= IN_A_ROW:
             identity.net_loss = _opened(plan, identity, made, index, verdict, moment, sums)
             found.append(identity.net_loss)
@@ -114,13 +114,13 @@ def _opened(
     made: Estimates,
     index: int,
     verdict: Payoff,
-    at: float,
+    now: float,
     sums: windows.Sums,
 ) -> Event:
     sentence = payoff.sentence(verdict)
     why = attribution.Attribution((sentence,), ())
-    event = events.noted(identity.id, identity.key, "net_loss", at, why)
-    since = at - IN_A_ROW * JUDGE_SECONDS
+    event = events.noted(identity.id, identity.key, "net_loss", now, why)
+    since = now - IN_A_ROW * JUDGE_SECONDS
     conditional = made.conditional[index]
     level = Level(
         float(made.mal[index]),
@@ -131,7 +131,7 @@ def _opened(
     )
     return replace(
         event,
-        id=events.identity(identity.id, since, at, "net_loss"),
+        id=events.identity(identity.id, since, now, "net_loss"),
         severity="warning",
         status="open",
         change_point_at=since,
@@ -162,17 +162,17 @@ def _cost(
     )
 
 
-def _closed(identity: Identity, at: float, fact: str) -> Event:
+def _closed(identity: Identity, now: float, fact: str) -> Event:
     event = identity.net_loss
     assert event is not None  # noqa: S101 - asked for by the callers
     identity.net_loss = None
-    return events.closed(event, at, fact)
+    return events.closed(event, now, fact)
 
 
-def _switched_off(state: State, rows: Rows, at: npt.NDArray[np.float64]) -> list[Event]:
+def _switched_off(state: State, rows: Rows, times: npt.NDArray[np.float64]) -> list[Event]:
     """Return the events that end because their streams do not speculate any more."""
     found = []
-    for row, moment in zip(rows.tolist(), at.tolist(), strict=True):
+    for row, moment in zip(rows.tolist(), times.tolist(), strict=True):
         identity = state.identities[row]
         identity.losing = 0
         if identity.net_loss is not None:
@@ -181,18 +181,18 @@ def _switched_off(state: State, rows: Rows, at: npt.NDArray[np.float64]) -> list
 
 
 def _beside(
-    state: State, rows: Rows, at: npt.NDArray[np.float64], batch_size: npt.NDArray[np.float64]
+    state: State, rows: Rows, times: npt.NDArray[np.float64], batch_size: npt.NDArray[np.float64]
 ) -> fits.StepTime:
     """Return the plain step time of replicas that do not speculate, as it stood before this span."""
     pooled = np.zeros(len(rows), fits.DTYPE)
     shape = pooled["undrafted"].shape[1:]
-    spans = np.floor(at / JUDGE_SECONDS).astype(int).tolist()
+    spans = np.floor(times / JUDGE_SECONDS).astype(int).tolist()
     kept: dict[tuple[str, str, int], npt.NDArray[np.float64]] = {}
     for index, (row, span) in enumerate(zip(rows.tolist(), spans, strict=True)):
         identity = state.identities[row]
         key = (identity.key.model_name, identity.hardware, span)
         if key not in kept:
-            group = np.flatnonzero(state.groups.of == state.groups.of[row]).tolist()
+            group = np.flatnonzero(state.groups.group_of_row == state.groups.group_of_row[row]).tolist()
             total = np.zeros(shape)
             for other in group:
                 total += _stood(state.identities[other], identity.hardware, span, shape)

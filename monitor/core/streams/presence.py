@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from monitor.core.streams import Limits, State, TargetState
 
 
-def attend(state: State, limits: Limits, listed: Collection[str], at: float) -> list[Event]:
+def attend(state: State, limits: Limits, listed: Collection[str], now: float) -> list[Event]:
     """Return the events that close because their targets left, and those that are open again.
 
-    `listed` are the names of all targets there are at `at` (unix seconds).
+    `listed` are the names of all targets there are at `now` (unix seconds).
     """
     found: list[Event] = []
     for name, target in state.targets.items():
@@ -38,24 +38,24 @@ def attend(state: State, limits: Limits, listed: Collection[str], at: float) -> 
                 found += _open_events(state, target)
             target.gone_at, target.left = math.nan, False
         elif math.isnan(target.gone_at):
-            target.gone_at = at
-        elif not target.left and at - target.gone_at >= limits.leave_seconds:
+            target.gone_at = now
+        elif not target.left and now - target.gone_at >= limits.leave_seconds:
             target.left = True
-            found += [_closed(event, target.gone_at, at) for event in _open_events(state, target)]
+            found += [_closed(event, target.gone_at, now) for event in _open_events(state, target)]
     vanished = _vanished(state, limits)
     for row in vanished.tolist():
         identity = state.identities[row]
         if not state.targets[identity.key.target].left:
             last_at = float(state.status["last_at"][row])
-            found += [_closed(event, last_at, at, "stream") for event in streams.open_events(identity)]
+            found += [_closed(event, last_at, now, "stream") for event in streams.open_events(identity)]
         identity.event = identity.doubt = identity.net_loss = identity.outset = None
     away = [state.targets[identity.key.target].left for identity in state.identities]
     gone = np.array(away, bool)
     gone[vanished] = True
-    return [*found, *fleet_events.deserted(state, gone, at), *release_events.deserted(state, gone, at)]
+    return [*found, *fleet_events.deserted(state, gone, now), *release_events.deserted(state, gone, now)]
 
 
-def moved(state: State, name: str, engine: str, at: float) -> list[Event]:
+def moved(state: State, name: str, engine: str, now: float) -> list[Event]:
     """Return the events that change because the target `name` answers as `engine` now.
 
     The streams of the engine that answered before end: nobody judges them any more. One that is back goes on.
@@ -71,7 +71,7 @@ def moved(state: State, name: str, engine: str, at: float) -> list[Event]:
             found += _back(state, row)
         elif not identity.ended:
             fact = f"the address answers as {engine} now: the stream of {identity.engine} was replaced"
-            found += [events.closed(event, at, fact) for event in streams.open_events(identity)]
+            found += [events.closed(event, now, fact) for event in streams.open_events(identity)]
             identity.ended = fact
             state.status["ended"][row] = True
     return found
@@ -86,15 +86,15 @@ def _back(state: State, row: int) -> list[Event]:
     return streams.open_events(identity)
 
 
-def forget(state: State, limits: Limits, at: float) -> npt.NDArray[np.intp] | None:
-    """Forget targets and streams that have been gone for long at `at`; `attend` has closed their events.
+def forget(state: State, limits: Limits, now: float) -> npt.NDArray[np.intp] | None:
+    """Forget targets and streams that have been gone for long at `now`; `attend` has closed their events.
 
     Return the rows that stay, in their order, by their old numbers; None where all of them do.
     """
     over = {
         name
         for name, target in state.targets.items()
-        if target.left and at - target.gone_at >= limits.forget_seconds
+        if target.left and now - target.gone_at >= limits.forget_seconds
     }
     vanished = set(_vanished(state, limits).tolist())
     if not over and not vanished:
@@ -128,8 +128,8 @@ def _open_events(state: State, target: TargetState) -> Iterable[Event]:
     return [event for row in sorted(target.rows) for event in streams.open_events(state.identities[row])]
 
 
-def _closed(event: Event, gone_at: float, at: float, what: Literal["target", "stream"] = "target") -> Event:
-    seconds = at - gone_at
-    where = "listed" if what == "target" else "on its target's page"
-    fact = f"the {what} has not been {where} for {seconds:.0f} s: closed without recovery"
-    return replace(events.closed(event, at), facts=(*event.facts, fact))
+def _closed(event: Event, gone_at: float, now: float, gone: Literal["target", "stream"] = "target") -> Event:
+    seconds = now - gone_at
+    where = "listed" if gone == "target" else "on its target's page"
+    fact = f"the {gone} has not been {where} for {seconds:.0f} s: closed without recovery"
+    return replace(events.closed(event, now), facts=(*event.facts, fact))

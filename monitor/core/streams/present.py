@@ -68,7 +68,9 @@ def _ending(state: State, row: int, event: Event) -> bool:
     return back > MIDWAY
 
 
-def _looked_at(state: State, row: int, event: Event, at: float, lengths: tuple[float, ...]) -> Event | None:
+def _looked_at(
+    state: State, row: int, event: Event, unix_seconds: float, lengths: tuple[float, ...]
+) -> Event | None:
     own = state.sums[row : row + 1]
     now = _now(own, event.change_point_at, lengths)
     after = _level(now)
@@ -76,9 +78,11 @@ def _looked_at(state: State, row: int, event: Event, at: float, lengths: tuple[f
     why = attribution.Attribution(event.facts, event.causes)
     before, since = windows.around(own, event.change_point_at, lengths)
     reached = before.vectors[0, windows.INTERVALS] > 0  # later on the sums have forgotten what was before
-    if reached and causes_due(event, at):
+    if reached and causes_due(event, unix_seconds):
         explained, unexplained = detectors.standing(state.watch, row)[1:]
-        change = replace(surroundings.of_event(event, at), explained=explained, unexplained=unexplained)
+        change = replace(
+            surroundings.of_event(event, unix_seconds), explained=explained, unexplained=unexplained
+        )
         why = stream_events.causes(state, row, event.kind, change, before, since)
     if not moved and not tells_more(event.causes, why.causes):
         return None
@@ -88,21 +92,21 @@ def _looked_at(state: State, row: int, event: Event, at: float, lengths: tuple[f
         tokens = float(now.tokens_per_step[0]) / event.past.tokens_per_step
         tpot = float(now.implied_tpot_seconds[0]) / event.past.tpot_seconds
         costs = events.cost(event.before.mal, after.mal, tokens, tpot)
-    return replace(events.present(event, at, level, costs, why.causes), facts=why.facts)
+    return replace(events.present(event, unix_seconds, level, costs, why.causes), facts=why.facts)
 
 
-def causes_due(event: Event, at: float) -> bool:
-    """Return whether causes are looked at again at `at`: requests tell their lengths when they end."""
-    return (at - event.raised_at) // LOOK_SECONDS in MINUTES_OF_LOOKS
+def causes_due(event: Event, unix_seconds: float) -> bool:
+    """Return whether causes are looked at again now: requests tell their lengths when they end."""
+    return (unix_seconds - event.raised_at) // LOOK_SECONDS in MINUTES_OF_LOOKS
 
 
-def tells_more(told: tuple[Cause, ...], found: tuple[Cause, ...]) -> bool:
+def tells_more(before: tuple[Cause, ...], after: tuple[Cause, ...]) -> bool:
     """Return whether another cause comes first now, or one has become much likelier or less likely."""
-    if told[:1] == found[:1] or not told or not found:
-        return len(told) < len(found)
-    weights = {each.cause: each.weight for each in told}
-    moved = max(abs(each.weight - weights.get(each.cause, 0.0)) for each in found)
-    return told[0].cause != found[0].cause or moved >= NOTEWORTHY_WEIGHT
+    if before[:1] == after[:1] or not before or not after:
+        return len(before) < len(after)
+    weights = {each.cause: each.weight for each in before}
+    moved = max(abs(each.weight - weights.get(each.cause, 0.0)) for each in after)
+    return before[0].cause != after[0].cause or moved >= NOTEWORTHY_WEIGHT
 
 
 def _now(own: npt.NDArray[np.void], change_at: float, lengths: tuple[float, ...]) -> Estimates:

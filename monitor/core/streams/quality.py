@@ -117,8 +117,8 @@ def _opened(state: State, counts: Counts, index: int) -> Event:
     return event
 
 
-def _closed(state: State, row: int, at: float) -> Event | None:
+def _closed(state: State, row: int, now: float) -> Event | None:
     identity = state.identities[row]
     event, identity.doubt = identity.doubt, None
     state.status["impossible_since"][row] = math.nan
-    return None if event is None else events.closed(event, at, SANE_AGAIN)
+    return None if event is None else events.closed(event, now, SANE_AGAIN)

@@ -63,7 +63,7 @@ def hardware(declared: Declared) -> str:
     return next((labels[name] for name in HARDWARE_LABELS if labels.get(name)), "")
 
 
-def identify(declared: Declared | None, identity: Identity, reading: Reading, at: float) -> bool:
+def identify(declared: Declared | None, identity: Identity, reading: Reading, now: float) -> bool:
     """Return whether the reading belongs to another regime than the last one; marks what changed."""
     seen = (reading.num_speculative_tokens, reading.engine_version, reading.config, reading.facts, declared)
     if seen == identity.seen:
@@ -86,7 +86,7 @@ def identify(declared: Declared | None, identity: Identity, reading: Reading, at
     facts = [("fact", name, identity.facts.get(name, ""), value) for name, value in said.items()]
     for kind, name, old, new in [*real, *facts]:
         if old and new and old != new:
-            streams.remember(identity, Mark(at, kind, f"{name} went from {old} to {new}"))  # type: ignore[arg-type]
+            streams.remember(identity, Mark(now, kind, f"{name} went from {old} to {new}"))  # type: ignore[arg-type]
     identity.config |= {name: value for name, value in config.items() if value}
     identity.facts |= said
     identity.engine_version = reading.engine_version or identity.engine_version

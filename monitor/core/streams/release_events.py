@@ -59,7 +59,7 @@ def _step(plan: Watch, declared: Mapping[str, Declared], state: State, counts: C
     groups, found = state.groups, state.groups.releases
     trials = evidence.from_counts(counts, reference.depth(state.watch["baseline"]["sums"][counts.rows]))
     blocks = np.floor(counts.at / releases.BLOCK_SECONDS).astype(np.int64)
-    numbers = groups.of[counts.rows]
+    numbers = groups.group_of_row[counts.rows]
     told: list[Event] = []
     for block in np.unique(blocks).tolist():
         now = blocks == block
@@ -79,15 +79,15 @@ def _entering(state: State, counts: Counts) -> npt.NDArray[np.bool_]:
     return result
 
 
-def _enter(plan: Watch, declared: Mapping[str, Declared], state: State, row: int, at: float) -> list[Event]:
+def _enter(plan: Watch, declared: Mapping[str, Declared], state: State, row: int, now: float) -> list[Event]:
     """Give a stream that is new, or began anew, its side."""
-    found, number = state.groups.releases, int(state.groups.of[row])
+    found, number = state.groups.releases, int(state.groups.group_of_row[row])
     group, new = found.groups[number], found.streams["side"][row] == UNSEEN
     own = _signature(declared, state, row)
     if math.isnan(group["began_at"]):
-        group["began_at"] = at
+        group["began_at"] = now
     current = found.current.setdefault(number, {})
-    forming = at < group["began_at"] + releases.FORMING_SECONDS or math.isnan(group["local_at"])
+    forming = now < group["began_at"] + releases.FORMING_SECONDS or math.isnan(group["local_at"])
     apart = releases.differences(current, own)
     if forming and (new or not apart):
         found.streams["side"][row] = OLD
@@ -96,15 +96,15 @@ def _enter(plan: Watch, declared: Mapping[str, Declared], state: State, row: int
     told: list[Event] = []
     comparison = found.comparisons.get(number)
     if comparison is not None and _another(comparison, apart):
-        told += _finish(plan, declared, state, number, at)
+        told += _finish(plan, declared, state, number, now)
         comparison = None
         apart = releases.differences(found.current[number], own)
-    alone = not new and (state.groups.of == number).sum() == 1
+    alone = not new and (state.groups.group_of_row == number).sum() == 1
     if alone or not apart:
         found.streams["side"][row], found.streams["serial"][row] = OLD, 0
         return told
     if comparison is None:
-        comparison = releases.begin(found, number, at)
+        comparison = releases.begin(found, number, now)
     comparison.changes = list(dict(comparison.changes + apart).items())
     releases.join(found, row, comparison)
     return told
@@ -127,7 +127,7 @@ def _end_minutes(
     plan: Watch, declared: Mapping[str, Declared], state: State, numbers: npt.NDArray[np.int64], block: int
 ) -> list[Event]:
     """End the minutes of the groups that have news of a later one, `block`."""
-    found, of = state.groups.releases, state.groups.of
+    found, of = state.groups.releases, state.groups.group_of_row
     since = found.groups["block"][numbers]
     found.groups["block"][numbers] = np.maximum(since, block)
     numbers = numbers[since < block]
@@ -163,7 +163,7 @@ def _end_minute(
     return told
 
 
-def _say(plan: Watch, state: State, number: int, comparison: Comparison, at: float) -> list[Event]:
+def _say(plan: Watch, state: State, number: int, comparison: Comparison, now: float) -> list[Event]:
     """Open or update the event of a comparison, if there is something new to say."""
     apart = releases.difference(comparison, verdicts.ALPHA)
     if apart is None:
@@ -174,9 +174,9 @@ def _say(plan: Watch, state: State, number: int, comparison: Comparison, at: flo
     if comparison.event is None:
         if word.outcome == "no_difference" and seen < FIRST_WORD_BLOCKS:
             return []
-        comparison.event = release_words.opened(plan, state, number, comparison, (apart, word), at)
+        comparison.event = release_words.opened(plan, state, number, comparison, (apart, word), now)
     else:
-        grown = _grown(plan, state, number, comparison, (apart, word), at)
+        grown = _grown(plan, state, number, comparison, (apart, word), now)
         if grown is None:
             return []
         comparison.event = grown
@@ -189,15 +189,15 @@ def _grown(
     state: State,
     number: int,
     comparison: Comparison,
-    found: tuple[Difference, ReleaseVerdict],
-    at: float,
+    judgement: tuple[Difference, ReleaseVerdict],
+    now: float,
 ) -> Event | None:
     """Return the event as it stands now, None where there is nothing new of it."""
-    event, (apart, word) = comparison.event, found
+    event, (apart, word) = comparison.event, judgement
     if event is None or event.status == "closed":
         return None
     if event.kind in release_words.BAD and _back(comparison, apart.logits):
-        return events.closed(event, at, LEVEL_IS_BACK)
+        return events.closed(event, now, LEVEL_IS_BACK)
     kind, severity = release_words.kind_of(plan, comparison, word)
     if event.kind in release_words.BAD and (kind not in release_words.BAD or event.kind == "collapse"):
         kind, severity = event.kind, event.severity  # what fell stays open until it is back
@@ -206,7 +206,7 @@ def _grown(
     if kind == event.kind and word.outcome == before and seen < 2 * comparison.told_blocks:
         return None
     return replace(
-        release_words.opened(plan, state, number, comparison, found, at),
+        release_words.opened(plan, state, number, comparison, judgement, now),
         id=event.id,
         kind=kind,
         severity=severity,
@@ -216,28 +216,28 @@ def _grown(
     )
 
 
-def _over(comparison: Comparison, at: float) -> bool:
+def _over(comparison: Comparison, now: float) -> bool:
     """Return whether there is no more to learn: one side is gone for good, or the new one never drafted."""
-    gone = at - comparison.old_at >= releases.GONE_SECONDS
-    aged = at - max(comparison.old_at, comparison.began_at) >= releases.EDGE_SECONDS
-    left = not math.isnan(comparison.new_at) and at - comparison.new_at >= releases.GONE_SECONDS
-    never = math.isnan(comparison.new_at) and at - comparison.began_at >= releases.EDGE_SECONDS
+    gone = now - comparison.old_at >= releases.GONE_SECONDS
+    aged = now - max(comparison.old_at, comparison.began_at) >= releases.EDGE_SECONDS
+    left = not math.isnan(comparison.new_at) and now - comparison.new_at >= releases.GONE_SECONDS
+    never = math.isnan(comparison.new_at) and now - comparison.began_at >= releases.EDGE_SECONDS
     return (gone and aged) or left or never
 
 
 def _finish(
-    plan: Watch, declared: Mapping[str, Declared], state: State, number: int, at: float
+    plan: Watch, declared: Mapping[str, Declared], state: State, number: int, now: float
 ) -> list[Event]:
     """End a comparison: its event closes, unless what fell must come back first."""
     del plan
     found = state.groups.releases
     comparison = found.comparisons[number]
-    rows = np.flatnonzero((found.streams["side"] == NEW) & (state.groups.of == number))
+    rows = np.flatnonzero((found.streams["side"] == NEW) & (state.groups.group_of_row == number))
     current = dict(found.current.get(number, {}))
-    if comparison.new_at > comparison.old_at or not at - comparison.new_at >= releases.GONE_SECONDS:
+    if comparison.new_at > comparison.old_at or not now - comparison.new_at >= releases.GONE_SECONDS:
         for row in rows.tolist():
             current |= _signature(declared, state, row)
-        releases.promote(found, number, state.groups.of, current)
+        releases.promote(found, number, state.groups.group_of_row, current)
     else:
         found.comparisons.pop(number)
     event = comparison.event
@@ -247,13 +247,13 @@ def _finish(
     if event.kind in release_words.BAD:
         before = found.held.pop(number, None)
         if before is not None and before.event is not None:
-            told.append(events.closed(before.event, at, "the release after it is worse, too: see its event"))
+            told.append(events.closed(before.event, now, "the release after it is worse, too: see its event"))
         found.held[number] = comparison
         return told
-    return [events.closed(event, at)]
+    return [events.closed(event, now)]
 
 
-def _watch(state: State, number: int, held: Comparison, rows: Indices, at: float) -> list[Event]:
+def _watch(state: State, number: int, held: Comparison, rows: Indices, now: float) -> list[Event]:
     """Close the event of a release that fell when its level is back, or when none of its pods drafts."""
     found = state.groups.releases
     own = rows[found.streams["serial"][rows] == held.serial]
@@ -267,29 +267,29 @@ def _watch(state: State, number: int, held: Comparison, rows: Indices, at: float
         shift = _shift(held)
         if math.isfinite(variance[0]):
             held.lately += (float(level[0]) - held.lately) / 10.0
-            held.new_at = at
+            held.new_at = now
             fact = LEVEL_IS_BACK if _back(held, shift) else ""
-    elif at - held.new_at >= releases.GONE_SECONDS:
+    elif now - held.new_at >= releases.GONE_SECONDS:
         fact = "no pod of the release drafts any more"
     if not fact:
         return []
     del found.held[number]
-    return [events.closed(held.event, at, fact)]
+    return [events.closed(held.event, now, fact)]
 
 
-def deserted(state: State, away: npt.NDArray[np.bool_], at: float) -> list[Event]:
-    """Return the open events of releases whose model no stream serves any more, closed at `at`.
+def deserted(state: State, away: npt.NDArray[np.bool_], now: float) -> list[Event]:
+    """Return the open events of releases whose model no stream serves any more, closed at `now`.
 
     away: which rows are of targets that left, or are on no page any more.
     """
     groups, found = state.groups, state.groups.releases
-    there = np.bincount(groups.of[~away], minlength=len(groups.numbers))
+    there = np.bincount(groups.group_of_row[~away], minlength=len(groups.numbers))
     told = []
     for told_of in (found.comparisons, found.held):
         for number in [number for number in sorted(told_of) if not there[number]]:
             event = told_of.pop(number).event
             if event is not None and event.status == "open":
-                told.append(events.closed(event, at, NOBODY_IS_LEFT))
+                told.append(events.closed(event, now, NOBODY_IS_LEFT))
     return told
 
 

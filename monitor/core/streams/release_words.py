@@ -56,18 +56,18 @@ def opened(
     state: State,
     number: int,
     comparison: Comparison,
-    found: tuple[Difference, ReleaseVerdict],
-    at: float,
+    judgement: tuple[Difference, ReleaseVerdict],
+    now: float,
 ) -> Event:
-    """Return the event that a comparison opens at `at`: the word on the new side, and how it came about."""
-    kind, severity = kind_of(plan, comparison, word := found[1])
-    rows = np.flatnonzero((state.groups.releases.streams["side"] == NEW) & (state.groups.of == number))
+    """Return the event that a comparison opens at `now`: the word on the new side, and how it came about."""
+    kind, severity = kind_of(plan, comparison, word := judgement[1])
+    side = state.groups.releases.streams["side"]
+    rows = np.flatnonzero((side == NEW) & (state.groups.group_of_row == number))
     name = next(name for name, each in state.groups.numbers.items() if each == number)
-    before, after = _levels(comparison, found[0])
-    cost = events.cost(before.mal, after.mal)
-    why = _why(comparison, len(rows), word)
+    before, after = _levels(comparison, judgement[0])
+    cost, why = events.cost(before.mal, after.mal), _why(comparison, len(rows), word)
     return events.Event(
-        id=events.identity(f"release|{name}", comparison.began_at, at, "regime_change"),
+        id=events.identity(f"release|{name}", comparison.began_at, now, "regime_change"),
         stream=None,
         key=None,
         kind=kind,
@@ -75,8 +75,8 @@ def opened(
         status="open",
         change_point_at=comparison.began_at,
         change_point_low=comparison.began_at - releases.BLOCK_SECONDS,
-        change_point_high=min(comparison.began_at + releases.BLOCK_SECONDS, at),
-        raised_at=at,
+        change_point_high=min(comparison.began_at + releases.BLOCK_SECONDS, now),
+        raised_at=now,
         closed_at=None,
         before=before,
         after=after,
@@ -89,7 +89,7 @@ def opened(
         model_name=name,
         streams=tuple(state.identities[row].id for row in rows.tolist()),
         verdict=word,
-        present_at=at,
+        present_at=now,
         at_opening=Opening(after, cost, why.causes),
     )
 

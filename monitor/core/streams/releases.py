@@ -156,16 +156,16 @@ def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[st
     ]
 
 
-def begin(releases: Releases, number: int, at: float) -> Comparison:
+def begin(releases: Releases, number: int, now: float) -> Comparison:
     """Begin to compare in a group whose old side is known; what was compared before must have ended."""
     releases.serial += 1
     group = releases.groups[number]
     local = group["local"]
     single = bool(releases.streams["single"].any() and local[base.TRIALS][1:].sum() == 0.0)
-    gap = max(at - float(group["local_at"]), 0.0) / 3600.0
+    gap = max(now - float(group["local_at"]), 0.0) / 3600.0
     comparison = Comparison(
         serial=releases.serial,
-        began_at=at,
+        began_at=now,
         rate=verdicts.rates(local).tolist(),
         local=local.tolist(),
         shared=1 if single else int((local[base.TRIALS] > 0.0).sum()),
@@ -184,9 +184,9 @@ def join(releases: Releases, row: int, comparison: Comparison) -> None:
     releases.streams["sums"][row] = 0.0
 
 
-def promote(releases: Releases, number: int, of: Ints, current: dict[str, str]) -> None:
+def promote(releases: Releases, number: int, group_of_row: Ints, current: dict[str, str]) -> None:
     """Make the new side of a group the old one; what was old and is still there is no longer compared."""
-    members = of == number
+    members = group_of_row == number
     side = releases.streams["side"]
     comparison, group = releases.comparisons.pop(number), releases.groups[number]
     if comparison.changes and ((side == NEW) & members).any():
@@ -206,9 +206,9 @@ def count(releases: Releases, rows: Indices, sums: Floats, single: npt.NDArray[n
 
 
 def minute(
-    releases: Releases, number: int, rows: Indices, ids: Sequence[str], at: float
+    releases: Releases, number: int, rows: Indices, ids: Sequence[str], now: float
 ) -> Comparison | None:
-    """End a group's minute at `at`; return what is compared in it, where this minute said something of that.
+    """End a group's minute at `now`; return what is compared in it, where this minute said something of that.
 
     `rows` are its streams that drafted, `ids` what these are called.
     """
@@ -218,27 +218,27 @@ def minute(
     comparison = releases.comparisons.get(number)
     said = None
     if comparison is not None and len(new):
-        _compare(comparison, streams["sums"], old, new, at)
+        _compare(comparison, streams["sums"], old, new, now)
         named = dict(zip(rows.tolist(), ids, strict=True))
         _note_replicas(comparison, streams["sums"], (old, new), named)
         said = comparison
     if comparison is not None and len(old):
-        comparison.old_at = at
+        comparison.old_at = now
         if not len(new) and not comparison.beside.seen:
             comparison.local = group["local"].tolist()
     if len(old):
-        _follow(group, streams["sums"][old].sum(0), at)
+        _follow(group, streams["sums"][old].sum(0), now)
     streams["sums"][rows] = 0.0
     return said
 
 
-def _follow(group: np.void, sums: Floats, at: float) -> None:
+def _follow(group: np.void, sums: Floats, now: float) -> None:
     """Follow where the old side's level is, and learn how far it wanders in the time of a comparison."""
-    if at - group["local_at"] > EDGE_SECONDS:
+    if now - group["local_at"] > EDGE_SECONDS:
         group["local"], group["then_at"] = 0.0, np.nan
     group["local"] = group["local"] * math.exp(-1.0 / LOCAL_MINUTES) + sums
-    group["local_at"] = at
-    if at - group["then_at"] >= WANDER_SECONDS:
+    group["local_at"] = now
+    if now - group["then_at"] >= WANDER_SECONDS:
         both = np.stack((group["then"], group["local"]))
         level, variance = verdicts.levels(both, verdicts.rates(both[0]), base.POSITIONS)
         moved = float(level[1] - level[0])
@@ -248,18 +248,18 @@ def _follow(group: np.void, sums: Floats, at: float) -> None:
         if math.isfinite(noise):
             group["wanders"] = min(group["wanders"] + 1.0, MOST_WANDERS)
             group["wander"] = usual + (sample - usual) / (PRIOR_WANDERS + group["wanders"])
-    if not at - group["then_at"] < WANDER_SECONDS:
-        group["then"], group["then_at"] = group["local"], at
+    if not now - group["then_at"] < WANDER_SECONDS:
+        group["then"], group["then_at"] = group["local"], now
 
 
-def _compare(comparison: Comparison, sums: Floats, old: Indices, new: Indices, at: float) -> None:
+def _compare(comparison: Comparison, sums: Floats, old: Indices, new: Indices, now: float) -> None:
     """Take one minute of both sides, or of the new one alone, into the evidence."""
     after = sums[new].sum(0)
     rate = np.array(comparison.rate)
     if not comparison.single:
         comparison.shared = min(comparison.shared, max(int((after[base.TRIALS] > 0.0).sum()), 1))
     level, variance = verdicts.levels(after[None], rate, comparison.shared)
-    comparison.new_at = at
+    comparison.new_at = now
     comparison.after = (np.array(comparison.after) * KEPT + after).tolist()
     if not math.isfinite(variance[0]):
         return
@@ -272,12 +272,12 @@ def _compare(comparison: Comparison, sums: Floats, old: Indices, new: Indices, a
             spread = float(variance[0] + error[0])
             comparison.beside = verdicts.taken(comparison.beside, float(level[0] - other[0]), spread)
             return
-    age = max(at - comparison.old_at, 0.0)
+    age = max(now - comparison.old_at, 0.0)
     other, _ = verdicts.levels(np.array([comparison.local]), rate, comparison.shared)
     apart = float(level[0] - other[0])
     _see(comparison, apart)
     if age <= EDGE_SECONDS + max(comparison.began_at - comparison.old_at, 0.0):
-        since = max(at - max(comparison.old_at, comparison.began_at), 0.0) / BLOCK_SECONDS
+        since = max(now - max(comparison.old_at, comparison.began_at), 0.0) / BLOCK_SECONDS
         comparison.edge = verdicts.taken(
             comparison.edge, apart, float(variance[0]) * math.exp(since / LOCAL_MINUTES)
         )

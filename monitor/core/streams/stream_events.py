@@ -113,11 +113,11 @@ def _cost(alarm: Alarm, before: windows.Sums, after: windows.Sums) -> Cost:
     return events.cost(alarm.before.mal, alarm.after.mal, tokens, tpot)
 
 
-def switched_off(state: State, row: int, at: float) -> Event:
+def switched_off(state: State, row: int, now: float) -> Event:
     """Return the note that a stream's page no longer has speculation."""
     identity = state.identities[row]
     fact = "the page no longer has the engine's speculation counters: speculation is not configured any more"
     why = attribution.Attribution((fact,), (attribution.Cause("config", 1.0, fact),))
-    event = events.noted(identity.id, identity.key, "speculation_off", at, why)
+    event = events.noted(identity.id, identity.key, "speculation_off", now, why)
     streams.count_change(state, row, event)
     return event

@@ -60,13 +60,13 @@ def of_alarm(alarm: Alarm) -> ChangePoint:
     )
 
 
-def of_event(event: Event, at: float) -> ChangePoint:
-    """Return the change of an open event, as far as it shows at `at`; what traffic explains is not said."""
+def of_event(event: Event, now: float) -> ChangePoint:
+    """Return the change of an open event, as far as it shows at `now`; what traffic explains is not said."""
     return ChangePoint(
         event.change_point_at,
         event.change_point_low,
         event.change_point_high,
-        at,
+        now,
         gradual=_slid(event.kind, event.detector),
     )
 
@@ -115,7 +115,7 @@ def _peers(state: State, row: int, change: ChangePoint) -> Peers:
     move = _move(*_sides(state, row, change))
     if not math.isfinite(move):
         return Peers()
-    others = [other for other in _of_group(state, int(state.groups.of[row])) if other != row]
+    others = [other for other in _of_group(state, int(state.groups.group_of_row[row])) if other != row]
     moves = [_move(*_sides(state, other, change)) for other in others[:MOST_PEERS]]
     known = [each for each in moves if math.isfinite(each)]
     moved = sum(each * move > ALIKE_SHARE * move * move for each in known)
@@ -128,7 +128,7 @@ def _sides(state: State, row: int, change: ChangePoint) -> tuple[Sums, Sums]:
 
 
 def _of_group(state: State, group: int) -> list[int]:
-    return np.flatnonzero(state.groups.of == group).tolist()
+    return np.flatnonzero(state.groups.group_of_row == group).tolist()
 
 
 def _move(before: Sums, after: Sums) -> float:

@@ -85,13 +85,13 @@ def run(arguments: argparse.Namespace) -> int:
     return commands.FOUND if differing or found.stops_paying_at is not None else commands.FINE
 
 
-def _levels(told: str) -> list[int]:
+def _levels(text: str) -> list[int]:
     try:
-        levels = sorted({int(part) for part in told.split(",")})
+        levels = sorted({int(part) for part in text.split(",")})
     except ValueError:
         levels = []
     if not levels or levels[0] < 1:
-        raise commands.Unusable(f"--concurrency: read {told!r}, expected numbers such as 1,4,16")
+        raise commands.Unusable(f"--concurrency: read {text!r}, expected numbers such as 1,4,16")
     return levels
 
 
@@ -141,7 +141,7 @@ async def _measure(
 async def _round(
     session: aiohttp.ClientSession,
     server: CompletionServer,
-    where: tuple[Side, int, int],
+    run_key: tuple[Side, int, int],
     chosen: Sequence[int],
     prompts: Sequence[str],
     arguments: argparse.Namespace,
@@ -162,29 +162,29 @@ async def _round(
     ]
     answers = await asyncio.gather(*asked)
     return [
-        CompletionRun(*where, n, each.first, each.total, each.tokens, each.text)
+        CompletionRun(*run_key, n, each.first, each.total, each.tokens, each.text)
         for n, each in enumerate(answers)
     ]
 
 
-def described(found: SideBySide) -> str:
+def described(comparison: SideBySide) -> str:
     """Return the result as lines for people."""
     lines = ["  at once   speed-up            TPOT with   without     tokens/s with  without"]
     lines += [
         f"  {each.concurrency:7d}   {each.speedup:4.2f}× [{each.low:.2f}, {each.high:.2f}]   "
         f"{1e3 * each.speculative_tpot_seconds:6.2f} ms   {1e3 * each.plain_tpot_seconds:6.2f} ms   "
         f"{each.speculative_tokens_per_second:10.1f}  {each.plain_tokens_per_second:10.1f}"
-        for each in found.results
+        for each in comparison.results
     ]
-    stops = found.stops_paying_at
+    stops = comparison.stops_paying_at
     lines.append(f"  stops paying at {stops} at once" if stops else "  pays, or is even, at all of these")
-    return "\n".join([*lines, f"  {_parity(found)}"]) + "\n"
+    return "\n".join([*lines, f"  {_parity(comparison)}"]) + "\n"
 
 
-def _parity(found: SideBySide) -> str:
+def _parity(comparison: SideBySide) -> str:
     from monitor.core.economics import side_by_side
 
-    parity = found.parity
+    parity = comparison.parity
     if parity.sampled:
         return (
             f"sampled outputs: lengths of one distribution with p = {parity.p_value:.2f}; "

@@ -30,9 +30,9 @@ class JsonLines:
         self._updates = updates
         self._next = 0.0
 
-    def step(self, plan: Plan, state: State, now: float, found: tuple[Event, ...]) -> None:
+    def step(self, plan: Plan, state: State, now: float, news: tuple[Event, ...]) -> None:
         """Print the events of a step; of one that is open only the opening, unless updates are wanted."""
-        for event in found:
+        for event in news:
             fresh = event.status == "closed" or event.updates == 0
             if fresh or self._updates:
                 _print(events.as_json(event))
@@ -56,10 +56,10 @@ class Text:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def step(self, plan: Plan, state: State, now: float, found: tuple[Event, ...]) -> None:
+    def step(self, plan: Plan, state: State, now: float, news: tuple[Event, ...]) -> None:
         """Print a line for each event that opens or closes."""
         del plan, state, now
-        for event in found:
+        for event in news:
             if event.status == "closed" or event.updates == 0:
                 print(sentence(event), file=self._stream)
 
@@ -71,7 +71,7 @@ class Text:
             print(stream_line(record), file=self._stream)
 
 
-def calibration_record(identity: Identity, plan: Plan, found: Calibration) -> summaries.Record:
+def calibration_record(identity: Identity, plan: Plan, calibration: Calibration) -> summaries.Record:
     """Return what a stream's quiet hours promise of false alarms, as JSON."""
     return {
         "type": "calibration",
@@ -79,21 +79,22 @@ def calibration_record(identity: Identity, plan: Plan, found: Calibration) -> su
         "target": identity.key.target,
         "model_name": identity.key.model_name,
         "replica": identity.key.replica,
-        "hours": events.number(found.hours),
+        "hours": events.number(calibration.hours),
         "accepted_false_alarms_per_month": events.number(plan.detection.false_alarms_per_month),
-        "expected_false_alarms_per_month": events.number(found.expected),
-        "low": events.number(found.low),
-        "high": events.number(found.high),
+        "expected_false_alarms_per_month": events.number(calibration.expected),
+        "low": events.number(calibration.low),
+        "high": events.number(calibration.high),
     }
 
 
-def calibration_line(found: Calibration) -> str:
+def calibration_line(calibration: Calibration) -> str:
     """Return the false alarms to expect of a stream as one line."""
     text = "expected false alarms at these settings on your data: "
-    if math.isnan(found.expected):
-        return f"{text}too little history to say ({found.hours:.1f} quiet hours)"
-    interval = f"[{found.low:.2g}, {found.high:.2g}]"
-    return f"{text}{found.expected:.2g} {interval} per replica and month (from {found.hours:.0f} quiet hours)"
+    if math.isnan(calibration.expected):
+        return f"{text}too little history to say ({calibration.hours:.1f} quiet hours)"
+    interval = f"[{calibration.low:.2g}, {calibration.high:.2g}]"
+    hours = f"(from {calibration.hours:.0f} quiet hours)"
+    return f"{text}{calibration.expected:.2g} {interval} per replica and month {hours}"
 
 
 def sentence(event: Event) -> str:
@@ -163,8 +164,8 @@ def progress(stream: TextIO) -> Callable[[float], None] | None:
     return show
 
 
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _time(unix_seconds: float) -> str:
+    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _print(record: summaries.Record) -> None:

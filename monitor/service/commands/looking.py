@@ -44,15 +44,15 @@ def pages(arguments: argparse.Namespace) -> list[Scrape]:
     return _logged(arguments.pages) or _in_time_order(_pages(arguments))
 
 
-def stepped(found: Sequence[Scrape], told: Mapping[str, Told] | None = None) -> tuple[Plan, State]:
+def stepped(scrapes: Sequence[Scrape], told: Mapping[str, Told] | None = None) -> tuple[Plan, State]:
     """Return plan and state after the pages. Raises Unusable where one cannot be read."""
     from monitor.core import pipeline
 
     plan = pipeline.Plan(told=told or {})
     state = pipeline.begin(plan)
-    if len(found) == 1 and found[0].body is not None:
-        _count_from_start(state, found[0])
-    for page in found:
+    if len(scrapes) == 1 and scrapes[0].body is not None:
+        _count_from_start(state, scrapes[0])
+    for page in scrapes:
         pipeline.step(plan, state, [page])
         refusal = state.targets[page.target].failure
         if refusal is not None and refusal.reason != "unsupported":

@@ -140,10 +140,10 @@ class _Known:
             self._put(pod)
         self.version = version
 
-    def note(self, what: str, pod: Pod) -> bool:
+    def note(self, kind: str, pod: Pod) -> bool:
         """Take in one change; return whether it changes the targets."""
         before = self._targets.get(_key(pod))
-        if what == "DELETED":
+        if kind == "DELETED":
             self._targets.pop(_key(pod), None)
         else:
             self._put(pod)

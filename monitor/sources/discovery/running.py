@@ -141,9 +141,9 @@ class Discovery:
         self.targets = tuple(first[name] for name in sorted(names[:room]))
 
 
-def _usable(told: tuple[Found, ...]) -> tuple[Found, ...] | Failed:
+def _usable(discovered: tuple[Found, ...]) -> tuple[Found, ...] | Failed:
     """Return the targets, or what is wrong with the first that could not be asked for its page."""
-    for target in told:
+    for target in discovered:
         try:
             if URL(target.url).host:
                 continue
@@ -151,7 +151,7 @@ def _usable(told: tuple[Found, ...]) -> tuple[Found, ...] | Failed:
         except ValueError as error:
             reason = str(error)
         return Failed(f"{target.name}: read {target.url!r} ({reason}), expected a URL with a host")
-    return told
+    return discovered
 
 
 def _family(

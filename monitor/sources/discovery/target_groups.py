@@ -35,53 +35,53 @@ def found(document: object) -> tuple[Found, ...]:
     return tuple({target.name: target for target in every}.values())
 
 
-def _group(where: str, group: object) -> list[Found]:
+def _group(place: str, group: object) -> list[Found]:
     if not isinstance(group, dict) or not set(group) <= {"targets", "labels"}:
         read = f"the keys {', '.join(map(str, group))}" if isinstance(group, dict) else _shown(group)
-        raise MalformedError(f"{where}: read {read}, expected a mapping with `targets` and `labels`")
-    labels = _labels(f"{where}.labels", group.get("labels") or {})
+        raise MalformedError(f"{place}: read {read}, expected a mapping with `targets` and `labels`")
+    labels = _labels(f"{place}.labels", group.get("labels") or {})
     addresses = group.get("targets") or []
     if not isinstance(addresses, list):
-        raise MalformedError(f"{where}.targets: read {_shown(addresses)}, expected a list of host:port")
+        raise MalformedError(f"{place}.targets: read {_shown(addresses)}, expected a list of host:port")
     if len(addresses) > 1 and f"{_OWN}name" in labels:
-        raise MalformedError(f"{where}: one {_OWN}name for {len(addresses)} targets, expected one target")
+        raise MalformedError(f"{place}: one {_OWN}name for {len(addresses)} targets, expected one target")
     return [
-        _target(f"{where}.targets[{index}]", address, labels, _tokens(f"{where}.labels", labels))
+        _target(f"{place}.targets[{index}]", address, labels, _tokens(f"{place}.labels", labels))
         for index, address in enumerate(addresses)
     ]
 
 
-def _labels(where: str, given: object) -> dict[str, str]:
+def _labels(place: str, given: object) -> dict[str, str]:
     if not isinstance(given, dict):
-        raise MalformedError(f"{where}: read {_shown(given)}, expected a mapping of names to texts")
+        raise MalformedError(f"{place}: read {_shown(given)}, expected a mapping of names to texts")
     for name, value in given.items():
         if not isinstance(name, str) or not _LABEL.fullmatch(name):
-            raise MalformedError(f"{where}: read {name!r}, expected a label name: letters, digits and _")
+            raise MalformedError(f"{place}: read {name!r}, expected a label name: letters, digits and _")
         if not isinstance(value, str) or not _is_text(value):
-            raise MalformedError(f"{where}.{name}: read {_shown(value)}, expected a text")
+            raise MalformedError(f"{place}.{name}: read {_shown(value)}, expected a text")
         if name.startswith(_OWN) and name not in _OWN_LABELS:
-            raise MalformedError(f"{where}: read {name!r}, expected one of {', '.join(sorted(_OWN_LABELS))}")
+            raise MalformedError(f"{place}: read {name!r}, expected one of {', '.join(sorted(_OWN_LABELS))}")
     if given.get("__scheme__", "http") not in _SCHEMES:
-        raise MalformedError(f"{where}.__scheme__: read {given['__scheme__']!r}, expected http or https")
+        raise MalformedError(f"{place}.__scheme__: read {given['__scheme__']!r}, expected http or https")
     return given
 
 
-def _tokens(where: str, labels: Mapping[str, str]) -> int:
+def _tokens(place: str, labels: Mapping[str, str]) -> int:
     text = labels.get(f"{_OWN}num_speculative_tokens", "")
     if text and base.index(text) < 1:
         raise MalformedError(
-            f"{where}.{_OWN}num_speculative_tokens: read {_shown(text)}, expected a whole number above 0"
+            f"{place}.{_OWN}num_speculative_tokens: read {_shown(text)}, expected a whole number above 0"
         )
     return int(text or 0)
 
 
-def _target(where: str, address: object, labels: Mapping[str, str], tokens: int) -> Found:
+def _target(place: str, address: object, labels: Mapping[str, str], tokens: int) -> Found:
     scheme = labels.get("__scheme__", "http")
     path = labels.get("__metrics_path__", "/metrics")
     query = urlencode(
         {name.removeprefix(_PARAM): value for name, value in labels.items() if name.startswith(_PARAM)}
     )
-    authority = _authority(where, address, scheme)
+    authority = _authority(place, address, scheme)
     shown = "" if path == "/metrics" else path
     revision = labels.get(f"{_OWN}revision", "")
     return Found(
@@ -99,7 +99,7 @@ def _target(where: str, address: object, labels: Mapping[str, str], tokens: int)
     )
 
 
-def _authority(where: str, address: object, scheme: str) -> str:
+def _authority(place: str, address: object, scheme: str) -> str:
     """Return host:port; the scheme's own port where none is given."""
     try:
         parts = urlsplit(f"//{address}" if isinstance(address, str) else "")
@@ -109,7 +109,7 @@ def _authority(where: str, address: object, scheme: str) -> str:
     except ValueError:
         good = False
     if not good or any(letter.isspace() or not letter.isprintable() for letter in str(address)):
-        raise MalformedError(f"{where}: read {_shown(address)}, expected host:port")
+        raise MalformedError(f"{place}: read {_shown(address)}, expected host:port")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -55,14 +55,14 @@ def _and_json(chosen: Selection) -> str:
 
 
 def _verdicts(
-    view: View, found: Sequence[ModelView], everything: Sequence[StreamView], site: Site, chosen: Selection
+    view: View, models: Sequence[ModelView], everything: Sequence[StreamView], site: Site, chosen: Selection
 ) -> Markup:
     """Return the verdicts on the worst models of the selection, or the sentence that all is well."""
-    bad = [standing for standing in found if standing.bad]
+    bad = [standing for standing in models if standing.bad]
     if not bad:
         sentence = sentences.fleet(everything, site.now)
         if chosen.filtered and any(stream.state in standings.BAD for stream in everything):
-            sentence = f"None of the {wording.plural(len(found), 'model')} chosen here is below what it was."
+            sentence = f"None of the {wording.plural(len(models), 'model')} chosen here is below what it was."
         return tag("p", sentence, class_=f"headline {_mood(everything)}")
     items = [_verdict(standing, view.now, site) for standing in bad[:_VERDICTS]]
     more = len(bad) - _VERDICTS

@@ -111,20 +111,29 @@ def state(name: str) -> Markup:
     return tag("span", shape, " ", name, class_=f"state {name}", title=known.meaning if known else None)
 
 
-def moment(at: float | None, now: float, why_unknown: str = "not known") -> Markup:
+def moment(unix_seconds: float | None, now: float, why_unknown: str = "not known") -> Markup:
     """Return a time as UTC and as distance from now."""
-    if at is None:
+    if unix_seconds is None:
         return unknown(why_unknown)
     return join(
-        (tag("time", wording.clock(at), datetime=wording.iso(at)), " ", tag("small", wording.ago(at, now)))
+        (
+            tag("time", wording.clock(unix_seconds), datetime=wording.iso(unix_seconds)),
+            " ",
+            tag("small", wording.ago(unix_seconds, now)),
+        )
     )
 
 
-def near(at: float | None, now: float, why_unknown: str = "not known") -> Markup:
+def near(unix_seconds: float | None, now: float, why_unknown: str = "not known") -> Markup:
     """Return a time as UTC, without its date where it is today's, and as distance from now."""
-    if at is None:
+    if unix_seconds is None:
         return unknown(why_unknown)
-    return tag("time", wording.clock_near(at, now), datetime=wording.iso(at), title=wording.clock(at))
+    return tag(
+        "time",
+        wording.clock_near(unix_seconds, now),
+        datetime=wording.iso(unix_seconds),
+        title=wording.clock(unix_seconds),
+    )
 
 
 def value(text: str, why_unknown: str) -> Child:

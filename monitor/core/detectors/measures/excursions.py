@@ -39,10 +39,10 @@ def limits(nats: float | Floats, state: State, steepest: float) -> Floats:
     return result
 
 
-def learn(state: State, height: Floats, low: Bools, on: Bools) -> None:
-    """Take in the statistic's `height`; an excursion ends where it is `low`, and counts where `on`."""
+def learn(state: State, height: Floats, low: Bools, enabled: Bools) -> None:
+    """Take in the statistic's `height`; an excursion ends where it is `low`, and counts where `enabled`."""
     peak = state["peak"]
-    over = low & (peak > EXCURSION) & on
+    over = low & (peak > EXCURSION) & enabled
     if over.any():
         fade = np.where(over & (state["excursions"] > MEMORY), 1.0 - 1.0 / MEMORY, 1.0)
         state["excursions"] = (state["excursions"] + over) * fade

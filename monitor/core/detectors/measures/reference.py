@@ -306,9 +306,9 @@ def _join_alike(state: State, joining: Floats, kept: Floats, join: Bools) -> Non
     state["alike"] = np.where(join[:, None], new + old * (kept * same)[:, None], old)
 
 
-def restart(state: State, at: Floats) -> None:
+def restart(state: State, times: Floats) -> None:
     """Begin another life of the engine: the baseline goes on, the level of the last hour is learnt anew."""
-    state["life_began_at"] = at
+    state["life_began_at"] = times
     state["relocate"] = 1.0
 
 

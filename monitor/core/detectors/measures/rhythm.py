@@ -78,9 +78,9 @@ def allocate(state: State) -> None:
     week.allocate(state["week"])
 
 
-def at_time(state: State, at: Floats) -> Floats:
+def at_time(state: State, times: Floats) -> Floats:
     """Return the expected level [B] at a time."""
-    level: Floats = (of_day(at) * state["theta"]).sum(1) + week.adds(state["week"], at)
+    level: Floats = (of_day(times) * state["theta"]).sum(1) + week.adds(state["week"], times)
     return level
 
 
@@ -94,38 +94,38 @@ def strayed(age: Floats, wander: Floats | float) -> Floats:
     return result
 
 
-def of_day(at: Floats) -> Floats:
+def of_day(times: Floats) -> Floats:
     """Return the regressors [B, 5] of the day (UTC): mean, first and second harmonic."""
-    angle = 2.0 * np.pi / DAY * (at % DAY)
+    angle = 2.0 * np.pi / DAY * (times % DAY)
     return np.stack(
-        [np.ones(len(at)), np.sin(angle), np.cos(angle), np.sin(2.0 * angle), np.cos(2.0 * angle)], 1
+        [np.ones(len(times)), np.sin(angle), np.cos(angle), np.sin(2.0 * angle), np.cos(2.0 * angle)], 1
     )
 
 
-def expect(state: State, at: Floats) -> Expectation:
+def expect(state: State, times: Floats) -> Expectation:
     """Return what is expected of blocks around a time."""
-    terms = of_day(at)
+    terms = of_day(times)
     spreading = (state["covariance"] * terms[:, None, :]).sum(2)
-    of_week = week.unknown(state["week"], at)
+    of_week = week.unknown(state["week"], times)
     unknown = UNKNOWN_SHARE * (spreading * terms).sum(1) + of_week
-    return Expectation(at, at_time(state, at), unknown, of_week, terms, spreading)
+    return Expectation(times, at_time(state, times), unknown, of_week, terms, spreading)
 
 
 def learn(
-    state: State, seen: Expectation, surprise: Floats, noise: Floats, wander: Floats, days: Floats
+    state: State, expectation: Expectation, surprise: Floats, noise: Floats, wander: Floats, days: Floats
 ) -> Floats:
     """Move towards blocks that were a `surprise`, and return how far each term moved per logit of it [B, 5].
 
     noise, wander [B]: variance of a block by itself, and of what lasts; days [B]: its length, 0 where unused.
     """
     use = days > 0.0
-    lasting = WANDER_SECONDS * wander + WEEKEND_SECONDS * seen.of_week
+    lasting = WANDER_SECONDS * wander + WEEKEND_SECONDS * expectation.of_week
     error = noise + 2.0 / BLOCK_SECONDS * lasting
-    gain = seen.spreading / (error + seen.of_day)[:, None] * use[:, None]
+    gain = expectation.spreading / (error + expectation.of_day)[:, None] * use[:, None]
     state["theta"] += gain * surprise[:, None]
-    state["covariance"] += days[:, None, None] * _DAILY - gain[:, :, None] * seen.spreading[:, None, :]
+    state["covariance"] += days[:, None, None] * _DAILY - gain[:, :, None] * expectation.spreading[:, None, :]
     of_slot = week.WANDER_SHARE * wander + UNKNOWN_SHARE * state["covariance"][:, 0, 0]
-    week.learn(state["week"], seen.at, surprise, of_slot, use)
+    week.learn(state["week"], expectation.at, surprise, of_slot, use)
     return gain
 
 

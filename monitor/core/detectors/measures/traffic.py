@@ -115,11 +115,11 @@ def gather(state: State, values: Floats) -> None:
         state["sums"] += np.where(both[:, None], pairs, 0.0)
 
 
-def measure(state: State, at: Floats, began_at: Floats, use: Bools) -> Floats:
+def measure(state: State, times: Floats, began_at: Floats, use: Bools) -> Floats:
     """Return how many logits [B] traffic explains in full buckets; rows tell what is usual where `use`."""
     sums = state["sums"]
     if not (sums.any() or state["recent"].any()):
-        return np.zeros(len(at))
+        return np.zeros(len(times))
     kept = np.maximum(1.0 - sums[:, 1] / ENOUGH, 0.0)[:, None]
     recent = state["recent"] * kept + sums
     state["recent"], state["sums"] = recent, 0.0
@@ -127,9 +127,9 @@ def measure(state: State, at: Floats, began_at: Floats, use: Bools) -> Floats:
     ratio = recent[:, 0] / np.maximum(recent[:, 1], 1e-9)
     figure = np.where(_SHARE, ratio, np.log(np.maximum(ratio, 1e-9)))
     state["origin"] = np.where((state["seen"] == 0.0) & told, figure, state["origin"])
-    daily = (state["day"] * rhythm.of_day(at)[:, None, :]).sum(2)
+    daily = (state["day"] * rhythm.of_day(times)[:, None, :]).sum(2)
     deviation = np.where(told, figure - state["origin"] - daily, 0.0)
-    seconds = base.clip(at - began_at, 1.0, LONGEST_SECONDS)
+    seconds = base.clip(times - began_at, 1.0, LONGEST_SECONDS)
     state["deviation"] = deviation
     usual = np.sqrt(4.0 * state["square"] + LEAST_SQUARE)
     _widen(state, base.clip(deviation, -usual, usual), (told & use[:, None]) * seconds[:, None])

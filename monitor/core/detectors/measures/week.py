@@ -56,26 +56,26 @@ def allocate(state: State) -> None:
     state["variance"] = _PRIOR
 
 
-def adds(state: State, at: Floats) -> Floats:
+def adds(state: State, times: Floats) -> Floats:
     """Return what the part of the week adds to the level [B] (logits) at a time."""
-    row, slot, share = _around(at)
+    row, slot, share = _around(times)
     result: Floats = (state["adds"][row, slot] * share).sum(1)
     return result
 
 
-def unknown(state: State, at: Floats) -> Floats:
+def unknown(state: State, times: Floats) -> Floats:
     """Return the variance [B] of what the part of the week adds."""
-    row, slot, share = _around(at)
+    row, slot, share = _around(times)
     result: Floats = (state["variance"][row, slot] * _UNCERTAIN[slot] * share).sum(1)
     return result
 
 
-def learn(state: State, at: Floats, surprise: Floats, error: Floats, use: Bools) -> None:
+def learn(state: State, times: Floats, surprise: Floats, error: Floats, use: Bools) -> None:
     """Gather the surprise [B] of blocks, and learn the last slot but one when another begins.
 
     error [B]: variance of a slot's mean surprise. A row that is not of use forgets what it gathered.
     """
-    now = (at // SLOT_SECONDS).astype(np.int64) % SLOTS
+    now = (times // SLOT_SECONDS).astype(np.int64) % SLOTS
     before = state["slot"].astype(np.int64)
     ends = before != now
     if ends.any():
@@ -99,10 +99,10 @@ def _finish(state: State, slot: Ints, error: Floats, ends: Bools) -> None:
     state["variance"][row, slot] = (1.0 - gain) * variance
 
 
-def _around(at: Floats) -> tuple[Ints, Ints, Floats]:
+def _around(times: Floats) -> tuple[Ints, Ints, Floats]:
     """Return rows [B, 1], the two slots [B, 2] between whose middles a time is, and the share of each."""
-    position = at / SLOT_SECONDS - 0.5
+    position = times / SLOT_SECONDS - 0.5
     before = np.floor(position)
     after = position - before
     slot = (before.astype(np.int64)[:, None] + _BOTH) % SLOTS
-    return np.arange(len(at))[:, None], slot, np.stack([1.0 - after, after], 1)
+    return np.arange(len(times))[:, None], slot, np.stack([1.0 - after, after], 1)

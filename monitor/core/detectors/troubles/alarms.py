@@ -226,46 +226,46 @@ def _as_ever(case: Case) -> bool:
     return swings.known(own, row, float(case.trials.at[row])) and swings.as_ever(own, row, shift)
 
 
-def _lately(case: Case, found: Diagnosis) -> Floats:
+def _lately(case: Case, diagnosed: Diagnosis) -> Floats:
     """Return the sums [19] of what came since a change that was found: of minutes, or of this interval."""
     at = case.trials.at[case.row]
-    long_ago = at - found.since > LONG_AGO * max(at - case.trials.began_at[case.row], base.SCRAPE_SECONDS)
+    long_ago = at - diagnosed.since > LONG_AGO * max(at - case.trials.began_at[case.row], base.SCRAPE_SECONDS)
     sums: Floats = case.state["trouble"]["recent"][case.row] if long_ago else case.trials.sums[case.row]
     return sums
 
 
-def opened(case: Case, found: Diagnosis) -> Alarm:
-    """Open the trouble that was `found` and return the alarm that says so."""
+def opened(case: Case, diagnosed: Diagnosis) -> Alarm:
+    """Open the trouble that was `diagnosed` and return the alarm that says so."""
     trouble, row, at = case.state["trouble"], case.row, float(case.trials.at[case.row])
     origin = diagnosis.origin(case)
     far = diagnosis.now(case) - origin
-    origin[0] = _unexplained_origin(case, found, origin)
-    shift = np.array([far[0] if math.isnan(found.shift) else found.shift, far[found.channel]])
-    sign = 1.0 if found.kind == "improvement" else -1.0
-    if found.channel == 0:
+    origin[0] = _unexplained_origin(case, diagnosed, origin)
+    shift = np.array([far[0] if math.isnan(diagnosed.shift) else diagnosed.shift, far[diagnosed.channel]])
+    sign = 1.0 if diagnosed.kind == "improvement" else -1.0
+    if diagnosed.channel == 0:
         shift[:] = sign * max(sign * shift[0], LEAST_SHIFT)
-    elif found.kind == "tail_drop" or sign * shift[0] < LEAST_SHIFT:
+    elif diagnosed.kind == "tail_drop" or sign * shift[0] < LEAST_SHIFT:
         shift[0] = 0.0  # the level did not move with it: only the contrast must come back
     interval = max(at - float(case.trials.began_at[row]), 1.0)
-    since = min(found.since, at)
-    low, high = found.between or (since, since)
+    since = min(diagnosed.since, at)
+    low, high = diagnosed.between or (since, since)
     values = {
-        "kind": troubles.CODE[found.kind],
+        "kind": troubles.CODE[diagnosed.kind],
         "opened_at": at,
         "change_at": since,
         "change_low": min(low, since) - interval,
         "change_high": min(max(high, since) + interval, at),
-        "score": found.score,
-        "detector": SEERS.index(found.detector),
-        "positions": found.positions,
-        "channel": found.channel,
-        "origin": (origin[0], origin[found.channel]),
+        "score": diagnosed.score,
+        "detector": SEERS.index(diagnosed.detector),
+        "positions": diagnosed.positions,
+        "channel": diagnosed.channel,
+        "origin": (origin[0], origin[diagnosed.channel]),
         "shift": shift,
         "first_shift": shift,
         "rhythm": rhythm.at_time(case.part("trend")["rhythm"], case.trials.at[case.one])[0],
-        "weight": 1.0 if math.isnan(found.shift) else troubles.EARLY_BUCKETS,
+        "weight": 1.0 if math.isnan(diagnosed.shift) else troubles.EARLY_BUCKETS,
         **dict.fromkeys(FOLLOWED, 0.0),
-        "after": _lately(case, found),
+        "after": _lately(case, diagnosed),
     }
     for name, value in values.items():
         trouble[name][row] = value
@@ -273,9 +273,9 @@ def opened(case: Case, found: Diagnosis) -> Alarm:
     return said(case, "open")
 
 
-def _unexplained_origin(case: Case, found: Diagnosis, origin: Floats) -> float:
+def _unexplained_origin(case: Case, diagnosed: Diagnosis, origin: Floats) -> float:
     """Return where the level stood, less what traffic explained of it in the hour before."""
-    if found.detector == trend.NAME:
+    if diagnosed.detector == trend.NAME:
         return float(case.seen.trend_origin[case.row])
     local, usual = case.part("level")["local"], case.part("traffic")["usual"]
     return float(traffic.left(origin[:1], usual, local)[0])

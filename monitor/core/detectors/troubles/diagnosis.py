@@ -229,9 +229,9 @@ def _kept(sums: Floats) -> float:
     return float(sums[base.ACCEPTED] / max(sums[base.DRAFTS], 1.0))
 
 
-def at_length(case: Case, sums: Floats, of: Floats) -> Floats:
-    """Return sums [19] as their drafts would be with the mean length of those in the sums `of` [19]."""
-    baseline, own, other = case.part("baseline"), reference.depth(sums[None]), reference.depth(of[None])
+def at_length(case: Case, sums: Floats, moved: Floats) -> Floats:
+    """Return sums [19] as their drafts would be with the mean length of those in the sums `moved` [19]."""
+    baseline, own, other = case.part("baseline"), reference.depth(sums[None]), reference.depth(moved[None])
     if not np.abs(other - own)[0] > reference.SAME_LENGTH * own[0]:
         return sums
     grown = reference.at_depth(baseline, other)[0] / max(reference.at_depth(baseline, own)[0], 1e-9)

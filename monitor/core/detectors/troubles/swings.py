@@ -76,24 +76,24 @@ def forget(state: State) -> None:
         state[name] = 0.0
 
 
-def passed(state: State, row: int, at: float, shift: float, lasted: float) -> bool:
+def passed(state: State, row: int, now: float, shift: float, lasted: float) -> bool:
     """Take in a fall of `shift` logits that is over by itself and return whether the second level is news."""
     one = state[row]
-    falls = float(one["falls"]) * math.exp(-max(at - float(one["last_at"]), 0.0) / MEMORY_SECONDS)
+    falls = float(one["falls"]) * math.exp(-max(now - float(one["last_at"]), 0.0) / MEMORY_SECONDS)
     kept = falls / (falls + 1.0)
     one["shift"] = kept * float(one["shift"]) + (1.0 - kept) * shift
     one["square"] = kept * float(one["square"]) + (1.0 - kept) * shift * shift
     one["longest"] = max(float(one["longest"]) if falls > 0.0 else 0.0, lasted)
     one["lowest"] = min(float(one["lowest"]) if falls > 0.0 else 0.0, shift)
-    one["falls"], one["last_at"], one["lower"] = falls + 1.0, at, 0.0
-    was = known(state, row, at)
+    one["falls"], one["last_at"], one["lower"] = falls + 1.0, now, 0.0
+    was = known(state, row, now)
     one["known"] = was or falls + 1.0 >= ENOUGH
     return bool(one["known"]) and not was
 
 
-def known(state: State, row: int, at: float) -> bool:
+def known(state: State, row: int, now: float) -> bool:
     """Return whether one row's falls to its second level are no news at a time."""
-    return bool(state["known"][row] > 0.0 and at - float(state["last_at"][row]) <= KEPT_SECONDS)
+    return bool(state["known"][row] > 0.0 and now - float(state["last_at"][row]) <= KEPT_SECONDS)
 
 
 def as_ever(state: State, row: int, shift: float) -> bool:

@@ -89,13 +89,13 @@ def weighed(values: Mapping[str, str]) -> dict[CauseName, float]:
     return _with_doubt(_with_restart(likelihoods.posterior(values), values))
 
 
-def with_reason(found: Attribution, reason: str) -> Attribution:
+def with_reason(attributed: Attribution, reason: str) -> Attribution:
     """Return what was found and, as likely as all of it, what the engine is known to do by itself."""
     if not reason:
-        return found
-    halved = [replace(cause, weight=round(cause.weight / 2.0, 3)) for cause in found.causes]
+        return attributed
+    halved = [replace(cause, weight=round(cause.weight / 2.0, 3)) for cause in attributed.causes]
     causes = sorted((*halved, Cause("engine", 0.5, reason)), key=lambda cause: (-cause.weight, cause.cause))
-    return Attribution((*found.facts, reason), tuple(causes))
+    return Attribution((*attributed.facts, reason), tuple(causes))
 
 
 def _with_restart(weights: Mapping[CauseName, float], values: Mapping[str, str]) -> dict[CauseName, float]:
@@ -119,13 +119,13 @@ def _with_doubt(weights: Mapping[CauseName, float]) -> dict[CauseName, float]:
     return halved
 
 
-def _evidence(cause: CauseName, seen: Sequence[Sign]) -> str:
+def _evidence(cause: CauseName, signs_seen: Sequence[Sign]) -> str:
     """Return what speaks most for a cause, in words."""
     if cause == "unknown":
         return UNEXPLAINED
-    told = [(likelihoods.ratio(cause, sign.name, sign.value), sign.text) for sign in seen if sign.text]
+    told = [(likelihoods.ratio(cause, sign.name, sign.value), sign.text) for sign in signs_seen if sign.text]
     sure = ALWAYS_TOLD.get(cause, ())
-    told += [(math.inf, sign.text) for sign in seen if sign.name in sure and sign.text]
+    told += [(math.inf, sign.text) for sign in signs_seen if sign.name in sure and sign.text]
     ranked = sorted((each for each in told if each[0] >= TOLD_EVIDENCE), key=lambda each: -each[0])
     return (
         "; ".join(dict.fromkeys(text for _, text in ranked[:MOST_EVIDENCE]))

@@ -47,8 +47,8 @@ class Totals:
     speculating: bool = False
 
 
-def add(totals: Totals, body: bytes, at: float) -> Totals:
-    """Return `totals` with the records of an answer that came at `at`; an empty list adds nothing.
+def add(totals: Totals, body: bytes, unix_seconds: float) -> Totals:
+    """Return `totals` with the records of an answer that came at `unix_seconds`; an empty list adds nothing.
 
     Iterations that count from the start again are another life, and begin new totals. Raises NotIterations.
     """
@@ -63,7 +63,7 @@ def add(totals: Totals, body: bytes, at: float) -> Totals:
         if isinstance(record, dict) and _number(record, "attentionDpRank") in (0.0, UNSAID):
             number = _number(record, "iter")
             if number <= totals.last:
-                totals = Totals(began=at)
+                totals = Totals(began=unix_seconds)
             totals = _with(totals, record, number)
     return totals
 

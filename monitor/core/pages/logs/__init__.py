@@ -85,78 +85,78 @@ class EngineLog:
             self._held = None
             yield from self._add(found, at)
 
-    def _start(self, found: SaidLine, at: float) -> Iterator[tuple[float, Reading]]:
+    def _start(self, line: SaidLine, unix_seconds: float) -> Iterator[tuple[float, Reading]]:
         """Begin anew at zero: what follows is of another process, which names its model and k."""
-        self._model_name = found.name or self._model_name
-        self._num_speculative_tokens = found.num_speculative_tokens or self._num_speculative_tokens
+        self._model_name = line.name or self._model_name
+        self._num_speculative_tokens = line.num_speculative_tokens or self._num_speculative_tokens
         for replica, tally in list(self._tallies.items()):
-            fresh = _Tally(tally.engine, replica, last_at=tally.last_at, started_at=at)
+            fresh = _Tally(tally.engine, replica, last_at=tally.last_at, started_at=unix_seconds)
             fresh.drafts, fresh.draft_tokens = 0.0 * tally.drafts, 0.0 * tally.draft_tokens
             fresh.positions = (0.0,) * len(tally.positions)
             self._tallies[replica] = fresh
-            yield self._told_at(fresh, at)
+            yield self._told_at(fresh, unix_seconds)
 
-    def _flow(self, found: SaidLine, at: float) -> Iterator[tuple[float, Reading]]:
+    def _flow(self, line: SaidLine, unix_seconds: float) -> Iterator[tuple[float, Reading]]:
         """Take the tokens generated since the last such line; a line of speculation follows it, or none."""
-        self._replica = found.replica
-        tally = self._tallies.get(found.replica)
+        self._replica = line.replica
+        tally = self._tallies.get(line.replica)
         if tally is None:
             return  # before the first line of speculation nobody knows that there is any
-        seconds = at - tally.flow_at if at > tally.flow_at else WINDOW_SECONDS
-        tally.flow_at, tally.running = at, found.running
-        tally.generated = _sum(tally.generated, found.tokens_per_second * seconds)
-        yield self._told_at(tally, at)
+        seconds = unix_seconds - tally.flow_at if unix_seconds > tally.flow_at else WINDOW_SECONDS
+        tally.flow_at, tally.running = unix_seconds, line.running
+        tally.generated = _sum(tally.generated, line.tokens_per_second * seconds)
+        yield self._told_at(tally, unix_seconds)
 
-    def _counted(self, found: SaidLine, at: float) -> Iterator[tuple[float, Reading]]:
-        if found.kind == "request" and math.isnan(found.drafts):
+    def _counted(self, line: SaidLine, unix_seconds: float) -> Iterator[tuple[float, Reading]]:
+        if line.kind == "request" and math.isnan(line.drafts):
             yield from self.rest()
-            self._held = (at, found)  # the sums in the next lines say how many drafts these were
+            self._held = (unix_seconds, line)  # the sums in the next lines say how many drafts these were
             return
-        if found.kind == "lifetime":
+        if line.kind == "lifetime":
             if any(tally.requests and not tally.lives for tally in self._tallies.values()):
                 return  # requests tell all of it already
             self._held = None
-        yield from self._add(found, at)
+        yield from self._add(line, unix_seconds)
 
-    def _add(self, found: SaidLine, at: float) -> Iterator[tuple[float, Reading]]:
-        replica = found.replica or self._replica
+    def _add(self, line: SaidLine, unix_seconds: float) -> Iterator[tuple[float, Reading]]:
+        replica = line.replica or self._replica
         tally = self._tallies.get(replica)
         if tally is None:
-            tally = self._tallies[replica] = _Tally(found.engine, replica)
-            tally.drafts, tally.draft_tokens = 0.0 * found.drafts, 0.0 * found.draft_tokens  # or unknown
-            yield self._told_at(tally, self._before(at, found))
-        if found.kind == "lifetime":
-            tally.lives[found.name] = found
+            tally = self._tallies[replica] = _Tally(line.engine, replica)
+            tally.drafts, tally.draft_tokens = 0.0 * line.drafts, 0.0 * line.draft_tokens  # or unknown
+            yield self._told_at(tally, self._before(unix_seconds, line))
+        if line.kind == "lifetime":
+            tally.lives[line.name] = line
             tally.drafts = sum(each.drafts for each in tally.lives.values())
             tally.draft_tokens = sum(each.draft_tokens for each in tally.lives.values())
             tally.accepted = sum(each.accepted for each in tally.lives.values())
         else:
-            tally.drafts += found.drafts
-            tally.draft_tokens += found.draft_tokens
-            tally.accepted += found.accepted
-            depth = max(len(tally.positions), len(found.positions))
-            both = zip(_padded(tally.positions, depth), _padded(found.positions, depth), strict=True)
+            tally.drafts += line.drafts
+            tally.draft_tokens += line.draft_tokens
+            tally.accepted += line.accepted
+            depth = max(len(tally.positions), len(line.positions))
+            both = zip(_padded(tally.positions, depth), _padded(line.positions, depth), strict=True)
             tally.positions = tuple(before + more for before, more in both)
-        tally.requests += found.kind == "request"
-        if not math.isnan(found.tokens_per_second):
-            seconds = at - tally.last_at if at > tally.last_at else 0.0
-            tally.generated = _sum(tally.generated, found.tokens_per_second * seconds)
-            tally.running = found.running
-        yield self._told_at(tally, at)
+        tally.requests += line.kind == "request"
+        if not math.isnan(line.tokens_per_second):
+            seconds = unix_seconds - tally.last_at if unix_seconds > tally.last_at else 0.0
+            tally.generated = _sum(tally.generated, line.tokens_per_second * seconds)
+            tally.running = line.running
+        yield self._told_at(tally, unix_seconds)
 
-    def _before(self, at: float, found: SaidLine) -> float:
+    def _before(self, unix_seconds: float, line: SaidLine) -> float:
         """Return when the first window began: a request takes no time that the log tells."""
-        begun = self._near if math.isnan(at) else at
-        return begun - (WINDOW_SECONDS if found.kind == "window" else 1.0)
+        begun = self._near if math.isnan(unix_seconds) else unix_seconds
+        return begun - (WINDOW_SECONDS if line.kind == "window" else 1.0)
 
-    def _told_at(self, tally: _Tally, at: float) -> tuple[float, Reading]:
+    def _told_at(self, tally: _Tally, unix_seconds: float) -> tuple[float, Reading]:
         """Return the engine's reading at a time after that of its last one."""
-        if math.isnan(at):
-            at = (self._near if math.isnan(tally.last_at) else tally.last_at) + WINDOW_SECONDS
+        if math.isnan(unix_seconds):
+            unix_seconds = (self._near if math.isnan(tally.last_at) else tally.last_at) + WINDOW_SECONDS
         if not math.isnan(tally.last_at):
-            at = max(at, tally.last_at + LEAST_SECONDS)
-        tally.last_at = at
-        return at, self._reading(tally)
+            unix_seconds = max(unix_seconds, tally.last_at + LEAST_SECONDS)
+        tally.last_at = unix_seconds
+        return unix_seconds, self._reading(tally)
 
     def _reading(self, tally: _Tally) -> Reading:
         counters = [UNKNOWN] * NUM_COUNTERS
@@ -179,7 +179,7 @@ class EngineLog:
             engine=tally.engine,
         )
 
-    def _iteration(self, line: str, at: float) -> Iterator[tuple[float, Reading]]:
+    def _iteration(self, line: str, unix_seconds: float) -> Iterator[tuple[float, Reading]]:
         """Take a record of one iteration of TensorRT-LLM; its latency is its time where it has no clock."""
         before = self._totals or iterations.Totals(began=self._near)
         if self._totals is None:
@@ -189,7 +189,7 @@ class EngineLog:
         except iterations.NotIterations:
             return  # a line that was cut off
         told_at = self._near + self._totals.step_seconds + LEAST_SECONDS * self._totals.steps
-        yield told_at if math.isnan(at) else at, self._of_iterations(self._totals)
+        yield told_at if math.isnan(unix_seconds) else unix_seconds, self._of_iterations(self._totals)
 
     def _of_iterations(self, totals: iterations.Totals) -> Reading:
         told = iterations.reading(totals, self._model_name, {})
