@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from typing import TypeGuard
 
 from tests import test_architecture
 
@@ -41,3 +43,23 @@ def _is_docstring(node: ast.stmt | None) -> bool:
 def _has_comment(lines: list[str], node: ast.stmt) -> bool:
     last = lines[(node.end_lineno or node.lineno) - 1]
     return "  # " in last or lines[node.lineno - 2].startswith("#")
+
+
+def test_every_field_says_what_it_is() -> None:
+    """A field of a structured array has a comment beside it: its meaning, and its unit where it has one."""
+    found = []
+    for module, path in test_architecture.modules().items():
+        if test_architecture.room(module).startswith("core"):
+            lines = path.read_text().splitlines()
+            fields = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if _is_field(node)]
+            bare = [number for number in fields if "  # " not in lines[number - 1]]
+            found += [f"{module}:{number} {lines[number - 1].strip()}" for number in bare]
+    assert not found, test_architecture.broken(found)
+
+
+def _is_field(node: ast.AST) -> TypeGuard[ast.Tuple]:
+    """Whether this is the (name, format) of a field, with or without a shape."""
+    if not isinstance(node, ast.Tuple) or not 1 < len(node.elts) <= len(("name", "format", "shape")):
+        return False
+    texts = [each.value for each in node.elts[:2] if isinstance(each, ast.Constant)]
+    return len(texts) > 1 and re.fullmatch(r"\?|[fiu]\d", str(texts[1])) is not None

@@ -89,7 +89,8 @@ def test_while_all_are_listed_nothing_changes(state: State) -> None:
     assert held(state) == ["broken"]
     assert attend(state, NAMES, 0) == []
     assert attend(state, NAMES, 10 * LIMITS.forget_seconds) == []
-    assert presence.forget(state, LIMITS, END + 10 * LIMITS.forget_seconds) is None
+    presence.forget(state, LIMITS, END + 10 * LIMITS.forget_seconds)
+    assert len(state.identities) == len(NAMES)
 
 
 def test_an_event_closes_when_its_target_has_left(state: State) -> None:
@@ -127,10 +128,9 @@ def test_what_has_been_gone_for_long_is_forgotten(state: State) -> None:
     before = {identity.key: row_of(state, row) for row, identity in enumerate(state.identities)}
     attend(state, ("broken", "other"), 0)
     attend(state, ("broken", "other"), LIMITS.leave_seconds)
-    assert presence.forget(state, LIMITS, END + LIMITS.forget_seconds - 1) is None
-    kept = presence.forget(state, LIMITS, END + LIMITS.forget_seconds)
-    assert kept is not None
-    assert kept.tolist() == [0, 2]
+    presence.forget(state, LIMITS, END + LIMITS.forget_seconds - 1)
+    assert len(state.identities) == len(NAMES)
+    presence.forget(state, LIMITS, END + LIMITS.forget_seconds)
     assert sorted(state.targets) == ["broken", "other"]
     assert [identity.key.target for identity in state.identities] == ["broken", "other"]
     assert {identity.key: row_of(state, row) for row, identity in enumerate(state.identities)} == {
@@ -167,7 +167,7 @@ def leave(state: State, *names: str) -> None:
     listed = [name for name in NAMES if name not in names]
     attend(state, listed, 0)
     attend(state, listed, LIMITS.leave_seconds)
-    assert presence.forget(state, LIMITS, END + LIMITS.forget_seconds) is not None
+    presence.forget(state, LIMITS, END + LIMITS.forget_seconds)
 
 
 def test_a_forgotten_target_begins_anew(state: State) -> None:
@@ -186,23 +186,20 @@ def test_absence_survives_a_restart(state: State) -> None:
     assert len(attend(state, ("fine", "other"), LIMITS.leave_seconds)) == 1
     again = checkpoint.thaw(PLAN, checkpoint.freeze(state))
     assert attend(again, ("fine", "other"), LIMITS.leave_seconds + 1) == []
-    assert presence.forget(again, LIMITS, END + LIMITS.forget_seconds) is not None
+    presence.forget(again, LIMITS, END + LIMITS.forget_seconds)
     assert sorted(again.targets) == ["fine", "other"]
 
 
 def test_history_goes_on(state: State) -> None:
     """After rows are forgotten the history's buckets are still those of their own streams."""
     recorder = history.Recorder()
-    codes = np.zeros(3, np.int64)
-    recorder.take(state, codes, STATES, END)
+    recorder.take(state, STATES, END)
     attend(state, ("broken", "other"), 0)
     attend(state, ("broken", "other"), LIMITS.leave_seconds)
-    kept = presence.forget(state, LIMITS, END + LIMITS.forget_seconds)
-    assert kept is not None
-    recorder.keep(kept)
+    presence.forget(state, LIMITS, END + LIMITS.forget_seconds)
     (scrape,) = made.looks([made.steady(1)], "new")
     pipeline.step(PLAN, state, [dataclasses.replace(scrape, at=END + 30)])
-    buckets = recorder.take(state, np.zeros(3, np.int64), STATES, END + 60)
+    buckets = recorder.take(state, STATES, END + 60)
     assert [bucket.stream for bucket in buckets] == [identity.id for identity in state.identities[:2]]
     assert [bucket.drafts for bucket in buckets] == [0.0, 0.0]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 
-import numpy as np
 import pytest
 
 from monitor.core import pipeline, streams
@@ -76,7 +75,7 @@ def test_long_work_is_not_done_again_at_once(
 
     monkeypatch.setattr(time, "monotonic", clock)
     monkeypatch.setattr(stream_views, "_all", work)
-    source = StateNow(PLAN, pipeline.begin(PLAN), StateLock(), np.zeros(0))
+    source = StateNow(PLAN, pipeline.begin(PLAN), StateLock())
     shown = Shown(lock=threading.Lock())
     for _ in range(2):
         stream_views.now(source, shown, NOW)

@@ -6,8 +6,6 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from monitor.core import pipeline
 from monitor.service import snapshot
 from monitor.service.locking import StateLock
@@ -32,6 +30,5 @@ async def probed(facts: SnapshotParts, plan: Plan, target: Target, seconds: floa
         state=state,
         lock=StateLock(),
         urls={target.name: target.url},
-        state_since=np.zeros(0),
     )
     return snapshot.Snapshot(alone, scrape.at)

@@ -14,8 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from monitor import notify
 from monitor.core import pipeline, streams
 from monitor.core.pages import engines
@@ -88,7 +86,6 @@ class Service:
         self._pending: list[Scrape] = []
         self._arrived = asyncio.Event()
         self._recorder = history.Recorder()
-        self._since, self._codes = np.zeros(0), np.zeros(0, np.int64)
         self._running: set[str] = set()
         self._pulse = pulse.Pulse()
         self._reload = (True, clock())
@@ -175,7 +172,6 @@ class Service:
             config=config,
             ready=self.ready,
             self_families=self._self_families,
-            state_since=self._since,
             started_at=self._clock(),
             simulated=simulated,
             external_url=external_url.rstrip("/"),
@@ -307,13 +303,7 @@ class Service:
 
     def _note_states(self) -> None:
         """Remember since when each stream is in its state."""
-        now = self._clock()
-        codes = streams.states(self._state, np.full(len(self._state.identities), now), self._plan.limits)
-        grown = len(codes) - len(self._codes)
-        before = np.concatenate((self._codes, np.full(grown, -1)))
-        self._since = np.where(codes != before, now, np.concatenate((self._since, np.full(grown, now))))
-        self._codes = codes
-        self._facts.state_since = self._since
+        streams.note_states(self._state, self._clock(), self._plan.limits)
 
     def _labels(self, event: Event) -> dict[str, str]:
         declared = self._plan.declared.get(event.key.target) if event.key else None
@@ -330,11 +320,7 @@ class Service:
             left = presence.attend(self._state, limits, self._facts.urls, now)
             self._saver.note(losses.stamped(self._plan, self._state, left), again=True)
             self._note_states()
-            kept = presence.forget(self._state, limits, now)
-            if kept is not None:
-                self._since, self._codes = self._since[kept], self._codes[kept]
-                self._facts.state_since = self._since
-                self._recorder.keep(kept)
+            presence.forget(self._state, limits, now)
 
     async def _saves(self, pool: Executor) -> None:
         """Save events within a second, state and history each bucket (less often for many streams)."""
@@ -356,7 +342,7 @@ class Service:
     def _record(self) -> list[history.HistoryBucket]:
         """Return the buckets of history since the last call, the lock held."""
         self._note_states()
-        taken = self._recorder.take(self._state, self._codes, STATES, self._clock())
+        taken = self._recorder.take(self._state, STATES, self._clock())
         return [*taken, *history.of_models(self._state, taken, tuple(shown.STATES))]
 
     def _self_families(self) -> Iterable[Family]:

@@ -52,7 +52,6 @@ class SnapshotParts:
     config: Callable[[], str]
     ready: Callable[[], tuple[bool, str]]
     self_families: Callable[[], Iterable[Family]]
-    state_since: npt.NDArray[np.float64]
     started_at: float
     revision: str = ""
     simulated: bool = False
@@ -152,7 +151,7 @@ class Snapshot:
     @cached_property
     def _streams(self) -> list[view.StreamView]:
         facts = self._facts
-        source = stream_views.StateNow(facts.plan, facts.state, facts.lock, facts.state_since)
+        source = stream_views.StateNow(facts.plan, facts.state, facts.lock)
         return stream_views.now(source, facts.shown, self.now)
 
     @cached_property

@@ -20,9 +20,6 @@ from monitor.web.view import StreamView
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import numpy as np
-    import numpy.typing as npt
-
     from monitor.core import streams
     from monitor.core.events import Event
     from monitor.core.pipeline import Plan
@@ -48,12 +45,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class StateNow:
-    """What the streams are made from; `since` [N] is when each came into its state (unix seconds)."""
+    """What the streams are made from, and the lock that guards it."""
 
     plan: Plan
     state: streams.State
     lock: StateLock
-    since: npt.NDArray[np.float64]
 
 
 def now(source: StateNow, shown: Shown, unix_seconds: float) -> list[StreamView]:
@@ -75,16 +71,15 @@ def _all(source: StateNow, unix_seconds: float) -> list[StreamView]:
         records = summaries.over_shortest(plan, state, unix_seconds, ENOUGH_DRAFTS)
         status = state.status
         columns = (
-            _numbers(source.since[: len(records)]),
+            _numbers(state.noted["since"]),
             *(_numbers(status[name]) for name in ("baseline_mal", "score_down", "score_up", "last_at")),
             status["baseline_conditional"].tolist(),
         )
         labels = {name: dict(declared.labels) for name, declared in plan.declared.items()}
-        since = [*columns[0], *[None] * (len(records) - len(columns[0]))]
         told = [next(iter(fleet_events.of_stream(state, row)), None) for row in range(len(records))]
         open_costs = spending.Spending(plan, state)
         costs = [open_costs.of_row(row) for row in range(len(records))]
-        rows = zip(state.identities, told, records, since, *columns[1:], costs, strict=True)
+        rows = zip(state.identities, told, records, *columns, costs, strict=True)
         return [_stream(*row, labels=labels) for row in rows]
 
 

@@ -72,7 +72,6 @@ def played(situation: Situation, seed: int = 3) -> Iterator[tuple[int, list[Fami
         config=str,
         ready=lambda: (True, ""),
         self_families=list,
-        state_since=np.zeros(0),
         started_at=START,
         external_url=SITE,
     )
@@ -88,7 +87,6 @@ def played(situation: Situation, seed: int = 3) -> Iterator[tuple[int, list[Fami
             pipeline.step(plan, state, [look for look in looks if look is not None])
         now = START + 60.0 * minute + 3.0 * INTERVAL
         presence.attend(state, plan.limits, facts.urls, now)
-        facts.state_since = np.full(len(state.identities), now)
         yield minute, list(snapshot.Snapshot(facts, now).families())
 
 

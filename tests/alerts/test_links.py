@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-import numpy as np
 import pytest
 
 from alerts import phrases
@@ -39,7 +38,6 @@ def view() -> snapshot.Snapshot:
         config=str,
         ready=lambda: (True, "ready"),
         self_families=list,
-        state_since=np.zeros(1),
         started_at=0.0,
     )
     return snapshot.Snapshot(facts, 15.0)

@@ -56,7 +56,6 @@ def collapsed() -> snapshot.Snapshot:
         config=str,
         ready=lambda: (True, ""),
         self_families=list,
-        state_since=np.full(2, START),
         started_at=START,
     )
     return snapshot.Snapshot(parts, START + SECONDS)

@@ -72,16 +72,16 @@ def dtype(num_positions: int) -> np.dtype[np.void]:
     """Return the fields of one stream's row: its last reading and how often it is read."""
     return np.dtype(
         [
-            ("at", "f8"),
-            ("growing", "f8", base.NUM_COUNTERS + num_positions),
-            ("begun", "f8", 2),
-            ("interval", "f8"),
-            ("positions", "i8"),
-            ("held", "i8"),
-            ("held_total", "f8"),
-            ("restarts", "i8"),
-            ("late", "i8"),
-            ("set_back", "f8"),
+            ("at", "f8"),  # last page, unix seconds
+            ("growing", "f8", base.NUM_COUNTERS + num_positions),  # its counters, then accepted by position
+            ("begun", "f8", 2),  # start of process and of counters, unix seconds
+            ("interval", "f8"),  # usual seconds between pages
+            ("positions", "i8"),  # positions on the page
+            ("held", "i8"),  # pages in a row whose counters are behind
+            ("held_total", "f8"),  # their total, by which one that repeats is told
+            ("restarts", "i8"),  # seen
+            ("late", "i8"),  # late pages in a row
+            ("set_back", "f8"),  # seconds that the clock was set back at this page
             *implied.FIELDS,
         ],
     )

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 MOST_GAUGE_DRAFTS = 320.0  # a mean of unknown weight is never worth more than eight requests over 40 steps
 RESOLVED_STEPS = 16.0  # an interval with less than so many of the steps that the counters can show waits
 
-FIELDS = [("evidence", "i8"), ("paused", "?"), ("gauge", "f8"), ("unseen", "f8")]
+FIELDS = [
+    ("evidence", "i8"),  # what the last reading counted, an `Evidence`
+    ("paused", "?"),  # it said that no drafts are made
+    ("gauge", "f8"),  # the mean that it showed, NaN: none
+    ("unseen", "f8"),  # tokens since that mean last changed
+]
 
 
 def clear(state: npt.NDArray[np.void]) -> None:

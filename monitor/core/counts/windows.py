@@ -49,15 +49,15 @@ def dtype(num_windows: int, num_positions: int) -> np.dtype[np.void]:
     width = POSITIONS.start + num_positions
     return np.dtype(
         [
-            ("slots", "f8", (num_windows, SLOTS, width)),
-            ("slot", "i8", num_windows),
-            ("last", "f8", width),
-            ("total", "f8", width),
-            ("known", "?", base.NUM_COUNTERS),
-            ("positions", "i8"),
-            ("most_positions", "i8"),
-            ("num_speculative_tokens", "i8"),
-            ("at_request_end", "?"),
+            ("slots", "f8", (num_windows, SLOTS, width)),  # rings of sums: by window, slot, column
+            ("slot", "i8", num_windows),  # newest slot of each ring, its number since 1970
+            ("last", "f8", width),  # sums of the last interval
+            ("total", "f8", width),  # sums of everything counted
+            ("known", "?", base.NUM_COUNTERS),  # counters that were ever reported
+            ("positions", "i8"),  # positions on the last page with drafts
+            ("most_positions", "i8"),  # most that there ever were
+            ("num_speculative_tokens", "i8"),  # k, 0: unknown
+            ("at_request_end", "?"),  # drafts are credited when requests end
         ],
     )
 

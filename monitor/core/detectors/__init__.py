@@ -64,20 +64,20 @@ DETECTORS = {module.NAME: module for module in alarms.DETECTORS}
 
 DTYPE = np.dtype(
     [
-        ("bucket", evidence.DTYPE),
-        ("baseline", reference.DTYPE),
-        ("noise", noise.DTYPE),
+        ("bucket", evidence.DTYPE),  # counts on their way to a full bucket
+        ("baseline", reference.DTYPE),  # what acceptance in control looks like
+        ("noise", noise.DTYPE),  # how much buckets scatter
         ("level", level.DTYPE),
         ("shape", shape.DTYPE),
         ("plunge", plunge.DTYPE),
         ("trend", trend.DTYPE),
-        ("traffic", traffic.DTYPE),
-        ("floor", floor.DTYPE),
-        ("trouble", troubles.DTYPE),
-        ("swings", swings.DTYPE),
-        ("regime", lives.DTYPE),
-        ("heir", inheritance.DTYPE),
-        ("lengths", lengths.DTYPE),
+        ("traffic", traffic.DTYPE),  # what requests look like
+        ("floor", floor.DTYPE),  # dead and silent drafts
+        ("trouble", troubles.DTYPE),  # the trouble that is open
+        ("swings", swings.DTYPE),  # falls to a second level that come and go
+        ("regime", lives.DTYPE),  # of which k, and what the last one was like
+        ("heir", inheritance.DTYPE),  # what it began with from others of its kind
+        ("lengths", lengths.DTYPE),  # lengths of drafts, where engines adapt them
     ],
 )
 

@@ -47,7 +47,15 @@ LEAST_STEEPNESS = 0.5
 BISECTIONS = 50
 """Halvings in the search for the tail: as many as a double has digits."""
 
-_DTYPE = np.dtype([("seconds", "f8"), ("peak", "f8"), ("high_at", "f8"), ("count", "f8"), ("excess", "f8")])
+_DTYPE = np.dtype(
+    [
+        ("seconds", "f8"),  # quiet
+        ("peak", "f8"),  # highest score of the excursion under way, limits
+        ("high_at", "f8"),  # last high score, unix seconds
+        ("count", "f8"),  # excursions that ended
+        ("excess", "f8"),  # sum of what their peaks exceeded, limits
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)

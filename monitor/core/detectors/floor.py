@@ -63,15 +63,15 @@ _EPS = 1e-9
 
 DTYPE = np.dtype(
     [
-        ("drafts", "f8"),
-        ("accepted", "f8"),
-        ("since", "f8"),
-        ("ever_accepted", "f8"),
-        ("strikes", "f4"),
-        ("above_drafts", "f8"),
-        ("above_accepted", "f8"),
-        ("silent_since", "f8"),
-        ("drafted_before", "f4"),
+        ("drafts", "f8"),  # faded by `MEMORY_DRAFTS`
+        ("accepted", "f8"),  # accepted tokens of these
+        ("since", "f8"),  # of acceptance below the floor, unix seconds
+        ("ever_accepted", "f8"),  # accepted tokens of the regime
+        ("strikes", "f4"),  # intervals below the floor in a row
+        ("above_drafts", "f8"),  # faded by `ALIVE_MEMORY_DRAFTS`
+        ("above_accepted", "f8"),  # accepted tokens of these
+        ("silent_since", "f8"),  # of tokens without drafts, unix seconds, NaN: none
+        ("drafted_before", "f4"),  # 1 once there were drafts
     ],
 )
 

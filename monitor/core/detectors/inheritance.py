@@ -58,22 +58,25 @@ def _of_part(dtype: np.dtype[np.void], names: tuple[str, ...]) -> np.dtype[np.vo
 
 LEARNT = np.dtype(
     [
-        ("sums", "f8", base.NUM_SUMS),
-        ("seconds", "f8"),
-        ("buckets", "f8"),
-        ("drafted", "f8"),
-        ("single", "f8"),
-        ("at", "f8"),
+        ("sums", "f8", base.NUM_SUMS),  # of `MEMORY_SECONDS` of usual traffic, columns as in `base`
+        ("seconds", "f8"),  # age of its baseline
+        ("buckets", "f8"),  # in it
+        ("drafted", "f8"),  # positions that nearly all drafts have
+        ("single", "f8"),  # 1 where only the mean is known
+        ("at", "f8"),  # when that was, unix seconds
         *((part, _of_part(dtype, names)) for part, (dtype, names) in PARTS.items()),
     ]
 )
-"""What is left of a stream: `sums` of `MEMORY_SECONDS` of its usual traffic, the age of its baseline
-(`seconds`, `buckets`) at the time `at`, and `PARTS`."""
+"""What is left of a stream: its usual traffic, the age of its baseline, and `PARTS`."""
 
 NOBODY, SAME, BEFORE = 0, 1, 2  # codes of what a stream begins with
-DTYPE = np.dtype([("from", "i1"), ("since", "f8"), ("taught_at", "f8")])
-"""Of a stream: `from` what it began with (one of the `SAME` kind, of the kind `BEFORE`, or `NOBODY`'s),
-`since` when (0 before its first drafts), `taught_at` when it last taught one (unix seconds)."""
+DTYPE = np.dtype(
+    [
+        ("from", "i1"),  # what it began with: of the `SAME` kind, of the kind `BEFORE`, or `NOBODY`'s
+        ("since", "f8"),  # first drafts, unix seconds; 0 before
+        ("taught_at", "f8"),  # when it last taught another, unix seconds
+    ]
+)
 
 
 def left(state: State, row: int, now: float) -> State:

@@ -37,7 +37,13 @@ MEMORY_SECONDS = 7 * 86400.0
 """Seconds (e-folding) in which extremes of length are forgotten: a week, so that a weekly job is known."""
 
 DTYPE = np.dtype(
-    [("usual", "f4"), ("low", "f4"), ("high", "f4"), ("since", "f8"), ("last_at", "f8")],
+    [
+        ("usual", "f4"),  # mean length it is told against, tokens; 0: unknown
+        ("low", "f4"),  # shortest known, tokens
+        ("high", "f4"),  # longest known, tokens
+        ("since", "f8"),  # of another length, unix seconds; 0: none
+        ("last_at", "f8"),  # last bucket, unix seconds
+    ]
 )
 
 

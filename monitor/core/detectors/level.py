@@ -164,27 +164,27 @@ _SLOT_OF = _slots()
 
 DTYPE = np.dtype(
     [
-        ("resumed", "f4"),
-        ("last_at", "f8"),
-        ("local", "f4"),
-        ("local_buckets", "f4"),
-        ("means", "f4", _FEATURES),
-        ("gram", "f4", (_FEATURES, _FEATURES)),
-        ("cross", "f4", _FEATURES),
-        ("weights", "f4", _FEATURES),
-        ("signature", "f4", len(_AGES)),
-        ("spread", "f4"),
-        ("learnt", "f4"),
-        ("pull", "f4", CANDIDATES),
-        ("power", "f4", CANDIDATES),
-        ("age", "i2", CANDIDATES),
-        ("born_at", "f4", CANDIDATES),
-        ("epoch", "f8"),
-        ("bucket", "i8"),
-        ("doubt", "f4"),
-        ("peak", "f4", 2),
-        ("excursions", "f4", 2),
-        ("excess", "f4", 2),
+        ("resumed", "f4"),  # buckets in a row without a silence; a young row's first
+        ("last_at", "f8"),  # end of the last bucket, unix seconds
+        ("local", "f4"),  # mean score of the last 40 minutes, logits
+        ("local_buckets", "f4"),  # buckets in it, at most `LOCAL_BUCKETS`
+        ("means", "f4", _FEATURES),  # running mean of the scaled score, by memory
+        ("gram", "f4", (_FEATURES, _FEATURES)),  # products of the means, faded: XᵀX of the regression
+        ("cross", "f4", _FEATURES),  # products of means and score, faded: Xᵀy
+        ("weights", "f4", _FEATURES),  # of the means in the prediction, solved from these
+        ("signature", "f4", len(_AGES)),  # what a step leaves in the surprise, by age
+        ("spread", "f4"),  # variance of the surprise
+        ("learnt", "f4"),  # calm buckets it was learnt from
+        ("pull", "f4", CANDIDATES),  # Σ g e of each candidate
+        ("power", "f4", CANDIDATES),  # Σ g² of each candidate
+        ("age", "i2", CANDIDATES),  # buckets since it began, -1: none
+        ("born_at", "f4", CANDIDATES),  # when it began, seconds after `epoch`
+        ("epoch", "f8"),  # first bucket's begin, unix seconds
+        ("bucket", "i8"),  # buckets seen
+        ("doubt", "f4"),  # logits by which an inherited level may be off
+        ("peak", "f4", 2),  # highest evidence of the excursion under way: fall, rise; nats
+        ("excursions", "f4", 2),  # excursions that ended, with the prior, faded
+        ("excess", "f4", 2),  # sum of what their peaks exceeded, nats
     ],
 )
 

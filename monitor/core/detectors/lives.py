@@ -25,11 +25,11 @@ requests."""
 
 DTYPE = np.dtype(
     [
-        ("num_speculative_tokens", "f8"),
-        ("pending", "f8"),
-        ("began_at", "f8"),
-        ("buckets", "f8"),
-        ("before", "f8", 4),
+        ("num_speculative_tokens", "f8"),  # k that the stream has, 0: unknown
+        ("pending", "f8"),  # 1 while the new regime waits for its comparison
+        ("began_at", "f8"),  # of the new regime, unix seconds
+        ("buckets", "f8"),  # full buckets of it
+        ("before", "f8", 4),  # of the last regime: MAL, low, high, drafts
     ],
 )
 

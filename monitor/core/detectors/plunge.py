@@ -99,14 +99,14 @@ healthy."""
 
 DTYPE = np.dtype(
     [
-        ("sum", "f8"),
-        ("since", "f8"),
-        ("after", "f8"),
-        ("strength", "f8"),
-        ("last_at", "f8"),
-        ("peak", "f4"),
-        ("excursions", "f4"),
-        ("excess", "f4"),
+        ("sum", "f8"),  # likelihood ratio of a plunge, nats
+        ("since", "f8"),  # when it left 0, unix seconds
+        ("after", "f8"),  # last interval before it, unix seconds
+        ("strength", "f8"),  # what dates the fall: the best interval's likeness
+        ("last_at", "f8"),  # of the last interval with drafts, unix seconds
+        ("peak", "f4"),  # highest score of the excursion under way, limits
+        ("excursions", "f4"),  # excursions that ended
+        ("excess", "f4"),  # sum of what their peaks exceeded, limits
     ],
 )
 

@@ -92,15 +92,15 @@ _BANK = (CONTRASTS, 2, len(SIZES))
 
 DTYPE = np.dtype(
     [
-        ("sums", "f4", _BANK),
-        ("since", "f4", _BANK),
-        ("epoch", "f8"),
-        ("last", "f4", base.POSITIONS),
-        ("product", "f4", base.POSITIONS),
-        ("square", "f4", base.POSITIONS),
-        ("peak", "f4", (CONTRASTS, 2)),
-        ("excursions", "f4", (CONTRASTS, 2)),
-        ("excess", "f4", (CONTRASTS, 2)),
+        ("sums", "f4", _BANK),  # likelihood ratio, nats
+        ("since", "f4", _BANK),  # when each sum left 0, seconds after `epoch`
+        ("epoch", "f8"),  # first bucket's begin, unix seconds
+        ("last", "f4", base.POSITIONS),  # score of the last bucket, errors
+        ("product", "f4", base.POSITIONS),  # of neighbouring scores, faded
+        ("square", "f4", base.POSITIONS),  # of scores, faded
+        ("peak", "f4", (CONTRASTS, 2)),  # highest sum of the excursion under way, nats
+        ("excursions", "f4", (CONTRASTS, 2)),  # excursions that ended, with the prior, faded
+        ("excess", "f4", (CONTRASTS, 2)),  # sum of what their peaks exceeded, nats
     ],
 )
 

@@ -116,26 +116,26 @@ _AUTOCORRELATION = 2.0 * rhythm.WANDER_SECONDS / rhythm.BLOCK_SECONDS
 
 DTYPE = np.dtype(
     [
-        ("sums", "f4", base.NUM_SUMS),
-        ("began_at", "f8"),
-        ("rate", "f4", base.POSITIONS),
+        ("sums", "f4", base.NUM_SUMS),  # of the block under way, columns as in `base`
+        ("began_at", "f8"),  # of the block, unix seconds
+        ("rate", "f4", base.POSITIONS),  # conditional acceptance where the stream began, 0: unknown
         ("rhythm", rhythm.DTYPE),
-        ("traffic", "f4", traffic.FIGURES),
-        ("blocks", "f4"),
-        ("weight", "f4", len(WINDOWS)),
-        ("sum", "f4", len(WINDOWS)),
-        ("explained", "f4", len(WINDOWS)),
-        ("noise", "f4", len(WINDOWS)),
-        ("last_at", "f8"),
-        ("last", "f4"),
-        ("last_information", "f4"),
-        ("spread", "f4"),
-        ("wander", "f4"),
-        ("shift", "f4"),
-        ("expected", "f4"),
-        ("down_since", "f8"),
-        ("up_since", "f8"),
-        ("passing", "f4", traffic.FIGURES + 2),
+        ("traffic", "f4", traffic.FIGURES),  # deviations × drafts, summed over the block
+        ("blocks", "f4"),  # blocks seen
+        ("weight", "f4", len(WINDOWS)),  # of the blocks in each window, faded
+        ("sum", "f4", len(WINDOWS)),  # weighted residuals, logits
+        ("explained", "f4", len(WINDOWS)),  # what traffic explains of them, logits
+        ("noise", "f4", len(WINDOWS)),  # weighted variance of few requests
+        ("last_at", "f8"),  # end of the last block, unix seconds
+        ("last", "f4"),  # its residual, logits
+        ("last_information", "f4"),  # its information; 0: it took no part
+        ("spread", "f4"),  # variance of a block over binomial variance
+        ("wander", "f4"),  # variance of an hour about the rhythm, logits²
+        ("shift", "f4"),  # how far the level moved, by the window that shows it, logits
+        ("expected", "f4"),  # what the rhythm expected of the last block, logits
+        ("down_since", "f8"),  # of a fall, unix seconds
+        ("up_since", "f8"),  # of a rise, unix seconds
+        ("passing", "f4", traffic.FIGURES + 2),  # sums while a trouble is open: deviations, residuals, blocks
     ],
 )
 

@@ -56,24 +56,24 @@ PRESENT_SECONDS = 300.0
 with few requests does not jump, and a change that grows is told soon."""
 
 STREAM_FIELDS = [
-    ("rate", "f8", base.POSITIONS),
-    ("known", "f8", base.POSITIONS),
-    ("drafted", "f8"),
-    ("single", "f8"),
-    ("spread", "f8"),
-    ("troubled", "f8"),
-    ("plunging", "f8"),
-    ("tailing", "f8"),
-    ("held", "f8"),
+    ("rate", "f8", base.POSITIONS),  # baseline's conditional acceptance
+    ("known", "f8", base.POSITIONS),  # 1 where the position has one
+    ("drafted", "f8"),  # positions that nearly all drafts have
+    ("single", "f8"),  # 1 where only the mean is known
+    ("spread", "f8"),  # variance of the level over binomial variance
+    ("troubled", "f8"),  # 1 where a trouble of its own is open
+    ("plunging", "f8"),  # 1 where `plunge` is near
+    ("tailing", "f8"),  # 1 where `shape` sees late positions fall
+    ("held", "f8"),  # 1 and more: turns that a trouble is held back
 ]
 GROUP_FIELDS = [
-    ("members", "f8"),
-    ("plunging", "f8"),
-    ("tailing", "f8"),
-    ("held", "f8"),
-    ("said", "f8"),
-    ("collapsed", "f8"),
-    ("present", "f8", 2),
+    ("members", "f8"),  # replicas compared in the last turn
+    ("plunging", "f8"),  # share of those that plunge
+    ("tailing", "f8"),  # share of those whose late positions fall
+    ("held", "f8"),  # share of those with a trouble held back
+    ("said", "f8"),  # `NOTHING`, `LEVEL`, `HELD` or `TAILS`
+    ("collapsed", "f8"),  # 1 where it was called a collapse
+    ("present", "f8", 2),  # drafts, accepted tokens of the last minutes
 ]
 
 

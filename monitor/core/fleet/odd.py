@@ -132,31 +132,31 @@ _FEATURES = len(MEMORIES)
 
 DTYPE = np.dtype(
     [
-        ("offset", "f8"),
-        ("seen", "f8"),
-        ("last_at", "f8"),
-        ("means", "f8", _FEATURES),
-        ("spread", "f8"),
-        ("sums", "f8", len(SIZES)),
-        ("age", "i8", len(SIZES)),
-        ("since", "f8", len(SIZES)),
-        ("pull", "f8", len(SIZES)),
-        ("power", "f8", len(SIZES)),
-        ("peak", "f8"),
-        ("best", "i8"),
-        ("score", "f8"),
-        ("named", "f8"),
-        ("back", "f8"),
+        ("offset", "f8"),  # usual distance from the others, logits
+        ("seen", "f8"),  # turns it was learnt from
+        ("last_at", "f8"),  # last turn, unix seconds
+        ("means", "f8", _FEATURES),  # of the scaled distance, by memory
+        ("spread", "f8"),  # variance of the surprise
+        ("sums", "f8", len(SIZES)),  # likelihood ratio of a fall, by size, nats
+        ("age", "i8", len(SIZES)),  # turns since each left 0
+        ("since", "f8", len(SIZES)),  # when it did, unix seconds
+        ("pull", "f8", len(SIZES)),  # Σ g e of each
+        ("power", "f8", len(SIZES)),  # Σ g² of each
+        ("peak", "f8"),  # highest sum of the excursion under way, nats
+        ("best", "i8"),  # size that scores highest
+        ("score", "f8"),  # of that size, units of the limit
+        ("named", "f8"),  # fall that was told, logits; 0: none
+        ("back", "f8"),  # evidence of being back, nats
     ],
 )
 LEARNT_DTYPE = np.dtype(
     [
-        ("gram", "f8", (_FEATURES, _FEATURES)),
-        ("cross", "f8", _FEATURES),
-        ("weights", "f8", _FEATURES),
-        ("periods", "i8"),
-        ("excursions", "f8"),
-        ("excess", "f8"),
+        ("gram", "f8", (_FEATURES, _FEATURES)),  # products of the means, faded: XᵀX
+        ("cross", "f8", _FEATURES),  # products of means and distance, faded: Xᵀy
+        ("weights", "f8", _FEATURES),  # of the means in the prediction
+        ("periods", "i8"),  # turns seen
+        ("excursions", "f8"),  # excursions that ended, with the prior, faded
+        ("excess", "f8"),  # sum of what their peaks exceeded, nats
     ],
 )
 

@@ -54,16 +54,16 @@ GROWING_PERIODS = 120.0
 
 DTYPE = np.dtype(
     [
-        ("level", level.DTYPE),
-        ("began_at", "f8"),
-        ("periods", "f8"),
-        ("open", "f8"),
-        ("change_at", "f8"),
-        ("shift", "f8"),
-        ("origin", "f8"),
-        ("mean", "f8"),
-        ("open_periods", "f8"),
-        ("score", "f8"),
+        ("level", level.DTYPE),  # the common level's own `level`
+        ("began_at", "f8"),  # first turn, unix seconds
+        ("periods", "f8"),  # turns seen
+        ("open", "f8"),  # 1 while a trouble is open
+        ("change_at", "f8"),  # unix seconds
+        ("shift", "f8"),  # how far the level fell, logits
+        ("origin", "f8"),  # where it fell from, logits
+        ("mean", "f8"),  # of the last minutes from there, logits
+        ("open_periods", "f8"),  # turns since it opened
+        ("score", "f8"),  # of a fall, units of the limit
     ],
 )
 

@@ -31,15 +31,21 @@ SET_BACK_SECONDS = 600.0
 """Seconds before its turn from which on news mean that the clock was set back."""
 
 STREAM_FIELDS = [
-    ("group", "i8"),
-    ("turn", "i8"),
-    ("part", "i8"),
-    ("interval", "f8"),
-    ("began_at", "f8"),
-    ("covered", "f8"),
-    ("sums", "f8", base.NUM_SUMS),
+    ("group", "i8"),  # its number, `NOBODY`: none
+    ("turn", "i8"),  # last turn it had news in
+    ("part", "i8"),  # 1 where it takes part in this turn
+    ("interval", "f8"),  # last interval, seconds
+    ("began_at", "f8"),  # first interval of the turn, unix seconds
+    ("covered", "f8"),  # seconds that the turn's intervals span
+    ("sums", "f8", base.NUM_SUMS),  # of the turn, columns as in `base`
 ]
-GROUP_FIELDS = [("turn", "i8"), ("over", "i8"), ("waiting", "i8"), ("seconds", "f8"), ("ends_at", "f8")]
+GROUP_FIELDS = [
+    ("turn", "i8"),  # number of the turn under way
+    ("over", "i8"),  # 1 once it was closed
+    ("waiting", "i8"),  # replicas that have no news in it yet
+    ("seconds", "f8"),  # how long a turn lasts
+    ("ends_at", "f8"),  # unix seconds
+]
 NOBODY, NEVER = -1, -2
 """No group, and a turn that never was."""
 

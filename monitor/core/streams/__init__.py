@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from monitor.core.vocabulary import EventKind
 
 CHECKS = (*identities.IDENTITIES, "counter_decrease", "late_page", "duplicate_series", "unreadable_line")
-TABLES = ("ledger", "sums", "watch", "status", "step_times")  # one row per stream each
+TABLES = ("ledger", "sums", "watch", "status", "step_times")  # one row per stream each; saved
 FIRST_POSITIONS = 8
 MOST_POSITIONS = 128
 RESERVED_SHARE = 10  # one place in so many is for targets with fewer than `FEW_STREAMS`
@@ -45,29 +45,36 @@ LONGEST_ID = 400  # a longer one is no address any more
 
 STATUS = np.dtype(
     [
-        ("first_at", "f8"),
-        ("last_at", "f8"),
-        ("tokens_at", "f8"),
-        ("drafts_at", "f8"),
-        ("speculating", "?"),
-        ("undecided", "?"),
-        ("running", "f8"),
-        ("baseline_mal", "f8"),
-        ("baseline_conditional", "f8", detectors.POSITIONS),
-        ("score_down", "f8"),
-        ("score_up", "f8"),
-        ("condition", "i8"),
-        ("violations", "i8", len(identities.IDENTITIES)),
-        ("decreases", "i8"),
-        ("late", "i8"),
-        ("events", "i8"),
-        ("excess", "f8", len(identities.IDENTITIES)),
-        ("impossible", "i8"),
-        ("impossible_since", "f8"),
-        ("sane", "i8"),
-        ("doubted", "?"),
-        ("ended", "?"),
+        ("first_at", "f8"),  # first page, unix seconds
+        ("last_at", "f8"),  # last good page, unix seconds
+        ("tokens_at", "f8"),  # last interval with tokens, unix seconds
+        ("drafts_at", "f8"),  # last interval with drafts, unix seconds
+        ("speculating", "?"),  # its page says that it speculates
+        ("undecided", "?"),  # its page does not say yet
+        ("running", "f8"),  # requests that run
+        ("baseline_mal", "f8"),  # NaN: no baseline yet
+        ("baseline_conditional", "f8", detectors.POSITIONS),  # NaN: position unknown
+        ("score_down", "f8"),  # of a fall, units of the limit
+        ("score_up", "f8"),  # of a rise
+        ("condition", "i8"),  # a `detectors.Condition`
+        ("violations", "i8", len(identities.IDENTITIES)),  # intervals that broke each identity
+        ("decreases", "i8"),  # counters that went down without a restart
+        ("late", "i8"),  # pages older than the one before
+        ("events", "i8"),  # events that opened
+        ("excess", "f8", len(identities.IDENTITIES)),  # tokens too many that are carried over, by identity
+        ("impossible", "i8"),  # such intervals in a row
+        ("impossible_since", "f8"),  # first of them, unix seconds
+        ("sane", "i8"),  # good intervals since
+        ("doubted", "?"),  # the event of impossible data is open
+        ("ended", "?"),  # another stream took its place
     ],
+)
+
+NOTED = np.dtype(
+    [
+        ("code", "i8"),  # place in `STATES` of the state that it was seen in last, -1: never
+        ("since", "f8"),  # of that state, unix seconds; NaN: never
+    ]
 )
 
 
@@ -132,7 +139,11 @@ class TargetState:
 
 
 class State:
-    """The state of all streams. Rows are in the order in which the streams were first seen."""
+    """The state of all streams. Rows are in the order in which the streams were first seen.
+
+    Whatever is indexed by a stream's row is in here or in `groups`, so that `keep` misses nothing: `noted` is
+    since when each is in its state, `recorded` what `history` had counted of the first rows at its last look.
+    """
 
     def __init__(self, watch: detectors.DetectionPlan, window_seconds: tuple[float, ...]) -> None:
         self.watch_plan = watch
@@ -146,6 +157,8 @@ class State:
         self.watch = detectors.allocate(watch, 0)
         self.status = np.zeros(0, STATUS)
         self.step_times = np.zeros(0, fits.DTYPE)
+        self.noted = unnoted(0)
+        self.recorded: npt.NDArray[np.float64] = np.zeros((0, 0))
         self.groups = Groups()
         self.references = References()
 
@@ -174,11 +187,13 @@ class State:
             status[name] = np.nan
         self.status = tables.grow(self.status, status)
         self.step_times = tables.grow(self.step_times, np.zeros(count, fits.DTYPE))
+        self.noted = tables.grow(self.noted, unnoted(count))
 
     def keep(self, rows: npt.NDArray[np.intp]) -> None:
         """Keep these rows (ascending) and forget the others; the rows are numbered anew."""
         for name in TABLES:
             setattr(self, name, tables.keep(getattr(self, name), rows))
+        self.noted, self.recorded = self.noted[rows], self.recorded[rows[rows < len(self.recorded)]]
         self.groups.keep(rows)
         self.identities = [self.identities[row] for row in rows]
         self.rows = {identity.key: row for row, identity in enumerate(self.identities)}
@@ -303,6 +318,18 @@ def states(state: State, now: npt.NDArray[np.float64], limits: Limits) -> npt.ND
         if target.failure is not None and target.failure.reason == "unsupported":
             codes[list(target.rows)] = STATES.index("unsupported")
     return codes
+
+
+def unnoted(count: int) -> npt.NDArray[np.void]:
+    """Return rows of `NOTED` of streams whose state nobody has looked at."""
+    return np.full(count, np.array((-1, np.nan), NOTED))
+
+
+def note_states(state: State, now: float, limits: Limits) -> None:
+    """Remember since when each stream is in the state that it has `now` (unix seconds)."""
+    codes = states(state, np.full(len(state.identities), now), limits)
+    state.noted["since"] = np.where(codes != state.noted["code"], now, state.noted["since"])
+    state.noted["code"] = codes
 
 
 @dataclass(frozen=True, slots=True)

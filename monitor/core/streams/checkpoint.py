@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core import detectors, fleet, tables
+from monitor.core import detectors, fleet, streams, tables
 from monitor.core.counts import deltas, windows
 from monitor.core.detectors.base import Level
 from monitor.core.economics import fits
@@ -98,6 +98,7 @@ def _join(state: State) -> None:
     lengths = {len(getattr(state, name)) for name in TABLES} | {len(state.identities)}
     if len(lengths) > 1:
         raise ValueError(f"its parts have {sorted(lengths)} rows, expected as many each")
+    state.noted = streams.unnoted(len(state.identities))
     numbers = state.groups.numbers
     state.groups.group_of_row = np.array(
         [numbers[identity.key.model_name] for identity in state.identities], np.int64

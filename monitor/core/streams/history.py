@@ -57,23 +57,16 @@ class Recorder:
     """Turns the running totals into buckets: one per stream and call of `take`."""
 
     def __init__(self) -> None:
-        self._totals: npt.NDArray[np.float64] = np.zeros((0, 0))
         self._at = np.nan
 
-    def keep(self, rows: npt.NDArray[np.intp]) -> None:
-        """Go on with these rows of the state, which forgets the others."""
-        self._totals = self._totals[rows[rows < len(self._totals)]]
-
-    def take(
-        self, state: State, codes: npt.NDArray[np.int64], names: Sequence[str], now: float
-    ) -> list[HistoryBucket]:
-        """Return the buckets since the last call; nothing at the first."""
-        totals = state.sums["total"].copy()
+    def take(self, state: State, names: Sequence[str], now: float) -> list[HistoryBucket]:
+        """Return the buckets since the last call, with the states that were noted; nothing at the first."""
+        totals, before = state.sums["total"].copy(), state.recorded
         last = np.zeros_like(totals)
-        last[: len(self._totals), : self._totals.shape[1]] = self._totals
-        known_before = len(self._totals)
+        last[: len(before), : before.shape[1]] = before
+        known_before, codes = len(before), state.noted["code"]
         grown, seconds = totals - last, now - self._at
-        self._totals, self._at = totals, now
+        state.recorded, self._at = totals, now
         if not seconds > 0:
             return []
         return [

@@ -86,11 +86,8 @@ def _back(state: State, row: int) -> list[Event]:
     return streams.open_events(identity)
 
 
-def forget(state: State, limits: Limits, now: float) -> npt.NDArray[np.intp] | None:
-    """Forget targets and streams that have been gone for long at `now`; `attend` has closed their events.
-
-    Return the rows that stay, in their order, by their old numbers; None where all of them do.
-    """
+def forget(state: State, limits: Limits, now: float) -> None:
+    """Forget targets and streams that have been gone for long at `now`; `attend` has closed their events."""
     over = {
         name
         for name, target in state.targets.items()
@@ -98,7 +95,7 @@ def forget(state: State, limits: Limits, now: float) -> npt.NDArray[np.intp] | N
     }
     vanished = set(_vanished(state, limits).tolist())
     if not over and not vanished:
-        return None
+        return
     kept = np.array(
         [
             row
@@ -110,7 +107,6 @@ def forget(state: State, limits: Limits, now: float) -> npt.NDArray[np.intp] | N
     state.keep(kept)
     for name in over:
         del state.targets[name]
-    return kept
 
 
 def _vanished(state: State, limits: Limits) -> npt.NDArray[np.intp]:

@@ -47,17 +47,24 @@ RELEASE_LABELS = frozenset(
     {"release", "version", "revision", "app.kubernetes.io/version", "helm.sh/chart", "environment"}
 )
 
-STREAM_DTYPE = np.dtype([("side", "i8"), ("serial", "i8"), ("sums", "f8", base.NUM_SUMS), ("single", "?")])
+STREAM_DTYPE = np.dtype(
+    [
+        ("side", "i8"),  # `OLD`, `NEW`, `IGNORED` or `UNSEEN`
+        ("serial", "i8"),  # of the comparison it joined
+        ("sums", "f8", base.NUM_SUMS),  # of the minute under way, columns as in `base`
+        ("single", "?"),  # only the mean is known
+    ]
+)
 GROUP_DTYPE = np.dtype(
     [
-        ("block", "i8"),
-        ("began_at", "f8"),
-        ("local", "f8", base.NUM_SUMS),
-        ("local_at", "f8"),
-        ("then", "f8", base.NUM_SUMS),
-        ("then_at", "f8"),
-        ("wander", "f8"),
-        ("wanders", "f8"),
+        ("block", "i8"),  # minutes since 1970 of the last one that ended
+        ("began_at", "f8"),  # under way, unix seconds
+        ("local", "f8", base.NUM_SUMS),  # the old side's last twenty minutes, faded
+        ("local_at", "f8"),  # end of these, unix seconds
+        ("then", "f8", base.NUM_SUMS),  # the same, some forty minutes ago
+        ("then_at", "f8"),  # unix seconds
+        ("wander", "f8"),  # variance of the level in that time, logits²
+        ("wanders", "f8"),  # samples of it
     ]
 )
 

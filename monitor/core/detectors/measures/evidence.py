@@ -67,7 +67,13 @@ ENDLESS = 1e6
 _ODDS = -9.0, 9.0, 721
 """Logits between which rates are tabled, and how many: to a fortieth of a logit."""
 
-DTYPE = np.dtype([("sums", "f8", base.NUM_SUMS), ("began_at", "f8"), ("usual_lump", "f8")])
+DTYPE = np.dtype(
+    [
+        ("sums", "f8", base.NUM_SUMS),  # of the bucket under way, columns as in `base`
+        ("began_at", "f8"),  # of the bucket, unix seconds
+        ("usual_lump", "f8"),  # usual size of a lump, drafts; 0: unknown
+    ]
+)
 _INDEX = np.arange(base.POSITIONS)
 
 

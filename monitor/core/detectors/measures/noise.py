@@ -52,7 +52,11 @@ _EPS = 1e-9
 """Keeps quotients finite; decides nothing."""
 
 DTYPE = np.dtype(
-    [("spread", "f4", base.POSITIONS), ("seen", "f4", base.POSITIONS), ("center", "f4", base.POSITIONS)]
+    [
+        ("spread", "f4", base.POSITIONS),  # variance of scores over binomial variance: level, contrasts
+        ("seen", "f4", base.POSITIONS),  # buckets that it was learnt from
+        ("center", "f4", base.POSITIONS),  # usual score of each, logits
+    ]
 )
 
 

@@ -68,24 +68,24 @@ even."""
 
 DTYPE = np.dtype(
     [
-        ("sums", "f8", base.NUM_SUMS),
-        ("fresh", "f8", base.NUM_SUMS),
-        ("aged", "f8", base.NUM_SUMS),
-        ("local", "f4", base.NUM_SUMS),
-        ("fresh_since", "f8"),
-        ("began_at", "f8"),
-        ("life_began_at", "f8"),
-        ("relocate", "f8"),
-        ("buckets", "f8"),
-        ("drafted", "f8"),
-        ("depth", "f8"),
-        ("single", "f8"),
-        ("alike", "f4", 3),
-        ("trusted", "f8"),
+        ("sums", "f8", base.NUM_SUMS),  # the baseline: trials, successes, drafts, accepted, tokens, faded
+        ("fresh", "f8", base.NUM_SUMS),  # quarantine's room that fills, columns as in `base`
+        ("aged", "f8", base.NUM_SUMS),  # quarantine's room that waits
+        ("local", "f4", base.NUM_SUMS),  # the baseline's last hours
+        ("fresh_since", "f8"),  # first bucket in `fresh`, unix seconds
+        ("began_at", "f8"),  # of the baseline, unix seconds
+        ("life_began_at", "f8"),  # of the engine's life, unix seconds
+        ("relocate", "f8"),  # 1 after a restart, until something joins
+        ("buckets", "f8"),  # buckets seen
+        ("drafted", "f8"),  # positions that nearly all drafts have
+        ("depth", "f8"),  # mean length of drafts lately, tokens
+        ("single", "f8"),  # 1 where only the mean is known
+        ("alike", "f4", 3),  # drafts, accepted, draft tokens at the present length
+        ("trusted", "f8"),  # positions whose baseline is believed; fewer after a larger k
         # of the sums above, kept because they change rarely and are asked for at every step
-        ("rate", "f8", base.POSITIONS),
-        ("information", "f8", base.POSITIONS),
-        ("mal", "f8"),
+        ("rate", "f8", base.POSITIONS),  # conditional acceptance
+        ("information", "f8", base.POSITIONS),  # p(1 - p) × trials: of the level, of each contrast
+        ("mal", "f8"),  # 1 + accepted tokens a draft at the present length, NaN: unknown
     ],
 )
 _INDEX = np.arange(base.POSITIONS)

@@ -47,7 +47,13 @@ FIRST_DAY_SD = 0.35
 _DAILY = np.diag(DAILY_SD**2)
 """`DAILY_SD` as a covariance."""
 
-DTYPE = np.dtype([("theta", "f4", TERMS), ("covariance", "f4", (TERMS, TERMS)), ("week", week.DTYPE)])
+DTYPE = np.dtype(
+    [
+        ("theta", "f4", TERMS),  # level, first and second harmonic of the day, logits
+        ("covariance", "f4", (TERMS, TERMS)),  # of that, logits²
+        ("week", week.DTYPE),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,17 +85,17 @@ _DAILY = np.diag(DAILY_SD**2)
 
 DTYPE = np.dtype(
     [
-        ("sums", "f4", (2, FIGURES)),
-        ("recent", "f4", (2, FIGURES)),
-        ("origin", "f4", FIGURES),
-        ("day", "f4", (FIGURES, rhythm.TERMS)),
-        ("square", "f4", FIGURES),
-        ("seen", "f4", FIGURES),
-        ("deviation", "f4", FIGURES),
-        ("effect", "f4", FIGURES),
-        ("covariance", "f4", (FIGURES, FIGURES)),
-        ("explained", "f4"),
-        ("usual", "f4"),
+        ("sums", "f4", (2, FIGURES)),  # numerators, denominators since the last bucket
+        ("recent", "f4", (2, FIGURES)),  # numerators, denominators, faded by themselves
+        ("origin", "f4", FIGURES),  # the figures at first sight: log lengths, share of cache hits
+        ("day", "f4", (FIGURES, rhythm.TERMS)),  # their rhythm: terms of the day
+        ("square", "f4", FIGURES),  # variance of their deviation
+        ("seen", "f4", FIGURES),  # seconds that it was learnt from
+        ("deviation", "f4", FIGURES),  # of the last bucket from what is usual
+        ("effect", "f4", FIGURES),  # logits a unit of deviation
+        ("covariance", "f4", (FIGURES, FIGURES)),  # of `effect`
+        ("explained", "f4"),  # of the last bucket, logits
+        ("usual", "f4"),  # `explained` as a mean over the last hours
     ],
 )
 

@@ -47,7 +47,12 @@ _UNCERTAIN = np.zeros(SLOTS)
 _UNCERTAIN[WEEKEND] = 1.0
 
 DTYPE = np.dtype(
-    [("adds", "f2", SLOTS), ("variance", "f2", SLOTS), ("slot", "f4"), ("passing", "f4", (2, 2))],
+    [
+        ("adds", "f2", SLOTS),  # logits that a slot of the week adds
+        ("variance", "f2", SLOTS),  # of that, logits²
+        ("slot", "f4"),  # under way, counted from Thursday 0:00 UTC
+        ("passing", "f4", (2, 2)),  # surprises, blocks: of the slot before, of this one
+    ]
 )
 
 

@@ -75,28 +75,28 @@ LONGEST_STEP_SECONDS = 900.0
 
 DTYPE = np.dtype(
     [
-        ("kind", "i8"),
-        ("opened_at", "f8"),
-        ("change_at", "f8"),
-        ("change_low", "f8"),
-        ("change_high", "f8"),
-        ("score", "f8"),
-        ("detector", "i8"),
-        ("positions", "i8"),
-        ("channel", "i8"),
-        ("origin", "f8", 2),
-        ("shift", "f8", 2),
-        ("first_shift", "f8", 2),
-        ("rhythm", "f8"),
-        ("last", "f4", 2),
-        ("scatter", "f4", 2),
-        ("back", "f4", 2),
-        ("weight", "f4"),
-        ("buckets", "f4"),
-        ("recent", "f4", base.NUM_SUMS),
-        ("after", "f4", base.NUM_SUMS),
-        ("lasted", "f4"),
-        ("muted", "f4"),
+        ("kind", "i8"),  # place in `TROUBLES` + 1, 0: none
+        ("opened_at", "f8"),  # unix seconds
+        ("change_at", "f8"),  # change point, unix seconds
+        ("change_low", "f8"),  # its earliest, unix seconds
+        ("change_high", "f8"),  # its latest, unix seconds
+        ("score", "f8"),  # when it was told last, units of the limit
+        ("detector", "i8"),  # place in `alarms.SEERS`
+        ("positions", "i8"),  # bits: positions that fell
+        ("channel", "i8"),  # score that follows it beside the level's: 0 the level's, 1 … 7 contrasts
+        ("origin", "f8", 2),  # level and contrast where it began, logits
+        ("shift", "f8", 2),  # how far both are from there, logits
+        ("first_shift", "f8", 2),  # the same when it opened
+        ("rhythm", "f8"),  # what the hour added when it began, logits
+        ("last", "f4", 2),  # last bucket's `shift`, logits
+        ("scatter", "f4", 2),  # variance between neighbouring buckets
+        ("back", "f4", 2),  # evidence of being back, nats
+        ("weight", "f4"),  # what `shift` counts for, buckets
+        ("buckets", "f4"),  # buckets since it began
+        ("recent", "f4", base.NUM_SUMS),  # of the last minutes, faded
+        ("after", "f4", base.NUM_SUMS),  # since it began, faded
+        ("lasted", "f4"),  # seconds with traffic
+        ("muted", "f4"),  # 1: at a level it is known to fall to
     ],
 )
 

@@ -57,15 +57,15 @@ CORRELATED = 3.0
 
 DTYPE = np.dtype(
     [
-        ("falls", "f4"),
-        ("shift", "f4"),
-        ("square", "f4"),
-        ("lowest", "f4"),
-        ("longest", "f4"),
-        ("last_at", "f8"),
-        ("known", "f4"),
-        ("lower", "f4"),
-        ("lower_since", "f8"),
+        ("falls", "f4"),  # that passed by themselves, faded
+        ("shift", "f4"),  # their mean size, logits
+        ("square", "f4"),  # their mean square, logits²
+        ("lowest", "f4"),  # the deepest, logits
+        ("longest", "f4"),  # the longest, seconds
+        ("last_at", "f8"),  # end of the last, unix seconds
+        ("known", "f4"),  # 1 once the second level is known
+        ("lower", "f4"),  # evidence of a third level, nats
+        ("lower_since", "f8"),  # when that left 0, unix seconds
     ],
 )
 
