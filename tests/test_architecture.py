@@ -63,9 +63,10 @@ ROOMS: dict[str, frozenset[str]] = {
     for name, allowed in (
         ("core.vocabulary", ""),
         ("core.tables", ""),
-        ("core.pages.exposition", ""),
-        ("core.pages.engines", ".pages.exposition"),
-        ("core.pages", ".pages.exposition .pages.engines"),
+        ("core.pages.passes", ""),
+        ("core.pages.exposition", ".pages.passes"),
+        ("core.pages.engines", ".pages.passes .pages.exposition"),
+        ("core.pages", ".pages.passes .pages.exposition .pages.engines"),
         ("core.counts", ".pages.engines"),
         ("core.detectors.base", ".vocabulary"),
         ("core.detectors.measures", ".pages.engines .counts .detectors.base"),

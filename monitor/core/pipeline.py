@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from monitor.core.pages.engines.base import Reading
     from monitor.core.pages.scrapes import Scrape
 
-__all__ = ["Observation", "Plan", "Step", "begin", "step"]
+__all__ = ["Looked", "Observation", "Plan", "Step", "advance", "begin", "look", "step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,16 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """A scrape that was read: what it says, how the next one is read, and which engine's page it is."""
+
+    scrape: Scrape
+    said: looks.Look
+    memory: looks.Memory
+    engine: str
+
+
+@dataclass(frozen=True, slots=True)
 class _RowNews:
     """A reading with the row it belongs to and when its target's page was last read."""
 
@@ -86,9 +96,33 @@ def begin(plan: Plan) -> State:
 
 def step(plan: Plan, state: State, scrapes: Sequence[Scrape]) -> Step:
     """Return what `scrapes` show; `state` is advanced in place and is part of the result."""
+    return advance(plan, state, look(plan, state, scrapes))
+
+
+def look(plan: Plan, state: State, scrapes: Sequence[Scrape]) -> list[Looked]:
+    """Return the scrapes with what their pages say, in the order given, for `advance`.
+
+    Of the state only the memories of how pages are read are touched, which nothing else reads: whoever looks
+    at the state meanwhile need not wait for a page of many megabytes.
+    """
+    memories: dict[str, looks.Memory] = {}
+    found = []
+    for scrape in scrapes:
+        if scrape.target not in memories:
+            known = state.targets.get(scrape.target)
+            memories[scrape.target] = looks.Memory() if known is None else known.memory
+        memory = memories[scrape.target]
+        said = _said(plan.declared.get(scrape.target, NOTHING_DECLARED), memory, scrape)
+        engine = memory.schema.engine.name if memory.schema is not None else ""
+        found.append(Looked(scrape, said, memory, engine))
+    return found
+
+
+def advance(plan: Plan, state: State, looked: Sequence[Looked]) -> Step:
+    """Return what scrapes that were read show; `state` is advanced in place and is part of the result."""
     observations: list[Observation] = []
     found: list[Event] = []
-    for batch in _rounds(scrapes):
+    for batch in _rounds(looked):
         news, changed = _read(plan, state, batch)
         found += losses.stamped(plan, state, changed)
         if news:
@@ -99,34 +133,36 @@ def step(plan: Plan, state: State, scrapes: Sequence[Scrape]) -> Step:
     return Step(state, tuple(observations), tuple(found))
 
 
-def _rounds(scrapes: Sequence[Scrape]) -> Iterator[Sequence[Scrape]]:
+def _rounds(looked: Sequence[Looked]) -> Iterator[Sequence[Looked]]:
     """Yield groups in which no target stands twice, in the order given."""
-    batch: list[Scrape] = []
+    batch: list[Looked] = []
     targets: set[str] = set()
-    for scrape in scrapes:
-        if scrape.target in targets:
+    for each in looked:
+        if each.scrape.target in targets:
             yield batch
             batch, targets = [], set()
-        batch.append(scrape)
-        targets.add(scrape.target)
+        batch.append(each)
+        targets.add(each.scrape.target)
     if batch:
         yield batch
 
 
-def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> tuple[list[_RowNews], list[Event]]:
+def _read(plan: Plan, state: State, batch: Sequence[Looked]) -> tuple[list[_RowNews], list[Event]]:
     """Return the readings of a round, each with its stream's row, and the events of engines that moved.
 
     Streams that are new get a row.
     """
     found: list[tuple[StreamKey, float, float, Reading]] = []
     changed: list[Event] = []
-    for scrape in batch:
+    for looked in batch:
+        scrape = looked.scrape
         target = state.targets.setdefault(scrape.target, TargetState())
         since = target.good_at if scrape.readings is None and target.good_at <= scrape.at else math.nan
         declared = plan.declared.get(scrape.target, NOTHING_DECLARED)
-        readings = _look(declared, target, scrape)
-        if readings and target.memory.schema is not None:
-            changed += presence.moved(state, scrape.target, target.memory.schema.engine.name, scrape.at)
+        _note_look(target, looked)
+        readings = looked.said.readings
+        if readings and looked.engine:
+            changed += presence.moved(state, scrape.target, looked.engine, scrape.at)
         for reading in readings:
             told = regimes.as_declared(reading, declared)
             key = StreamKey(scrape.target, told.model_name, told.replica)
@@ -146,31 +182,34 @@ def _read(plan: Plan, state: State, batch: Sequence[Scrape]) -> tuple[list[_RowN
     return news, changed
 
 
-def _look(declared: Declared, target: TargetState, scrape: Scrape) -> tuple[Reading, ...]:
-    """Return the readings of one scrape and note with the target how it went."""
+def _said(declared: Declared, memory: looks.Memory, scrape: Scrape) -> looks.Look:
+    """Return what one scrape says; `memory` is brought up to date."""
+    if scrape.readings is not None:
+        return looks.Look(scrape.readings)
+    if scrape.body is not None and declared.engine == iterations.NAME:
+        return looks.read_iterations(memory, scrape.body, scrape.beside, scrape.at, declared.model_name)
+    if scrape.body is not None:
+        return looks.read(memory, scrape.body, scrape.beside, declared.engine)
+    if scrape.failure is not None:
+        return looks.Look(failure=scrape.failure)
+    return looks.Look(failure=Failure("empty", "the scrape holds neither a page nor counters"))
+
+
+def _note_look(target: TargetState, looked: Looked) -> None:
+    """Note with the target how one look at it went."""
+    scrape, said = looked.scrape, looked.said
+    target.memory = looked.memory
     target.scrapes += 1
     target.last_at = scrape.at
     target.duration = scrape.duration
-    look = looks.Look(failure=scrape.failure)
-    if scrape.readings is not None:
-        look = looks.Look(scrape.readings)
-    elif scrape.body is not None and declared.engine == iterations.NAME:
-        look = looks.read_iterations(
-            target.memory, scrape.body, scrape.beside, scrape.at, declared.model_name
-        )
-    elif scrape.body is not None:
-        look = looks.read(target.memory, scrape.body, scrape.beside, declared.engine)
-    elif scrape.failure is None:
-        look = looks.Look(failure=Failure("empty", "the scrape holds neither a page nor counters"))
-    target.failure = look.failure
-    if look.failure is not None:
-        target.failures[look.failure.reason] = target.failures.get(look.failure.reason, 0) + 1
+    target.failure = said.failure
+    if said.failure is not None:
+        target.failures[said.failure.reason] = target.failures.get(said.failure.reason, 0) + 1
     else:
         target.good_at = scrape.at
-    for check, count in (("unreadable_line", len(look.problems)), ("duplicate_series", look.duplicates)):
+    for check, count in (("unreadable_line", len(said.problems)), ("duplicate_series", said.duplicates)):
         if count:
             target.problems[check] = target.problems.get(check, 0) + count
-    return look.readings
 
 
 def _recognise(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ async def probed(facts: SnapshotParts, plan: Plan, target: Target, seconds: floa
         target = dataclasses.replace(target, timeout=min(target.timeout, seconds))
     scrape = await http.fetch_once(target, time.time)
     state = pipeline.begin(plan)
-    pipeline.step(plan, state, [scrape])
+    await asyncio.to_thread(pipeline.step, plan, state, [scrape])  # a page may be megabytes of garbage
     alone = dataclasses.replace(
         facts,
         plan=plan,

@@ -10,6 +10,7 @@ import asyncio
 import functools
 import logging
 import math
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from monitor.core.pages import engines
 from monitor.core.streams import checkpoint, history, losses, presence
 from monitor.core.vocabulary import STATES
 from monitor.metrics import selfmetrics
-from monitor.service import probes, pulse, saving, snapshot
+from monitor.service import complaints, probes, pulse, saving, snapshot
 from monitor.service.locking import StateLock
 from monitor.sources import http
 from monitor.sources.discovery import shards
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from monitor.core.events import Event
     from monitor.core.pages.engines.base import Engine
     from monitor.core.pages.scrapes import Failure, Scrape
-    from monitor.core.pipeline import Plan
+    from monitor.core.pipeline import Looked, Plan
     from monitor.metrics.textformat import Family
     from monitor.notify import Notifier
     from monitor.notify.notifier import KeptNotices
@@ -49,6 +50,7 @@ log = logging.getLogger(__name__)
 LONGEST_BATCH_SECONDS = 1.0
 BATCHES_PER_INTERVAL = 4.0
 ROWS_SAVED_PER_SECOND = 50.0
+LARGE_PAGE_BYTES = 1 << 20  # one that is refused is asked for less often
 
 
 class Service:
@@ -84,7 +86,7 @@ class Service:
         self._scraped = {target.name: target.url for target in targets}
         self._notifier = notifier or notify.Notifier(clock=clock)
         self._pending: list[Scrape] = []
-        self._arrived = asyncio.Event()
+        self._arrived, self._stepping = asyncio.Event(), threading.Lock()
         self._recorder = history.Recorder()
         self._running: set[str] = set()
         self._pulse = pulse.Pulse()
@@ -92,8 +94,7 @@ class Service:
         self._state = self._restored()
         self._scraper = http.Scraper(targets, self._deliver, clock)
         self._engines: dict[str, str] = {}
-        self._failing: dict[str, str] = {}
-        self._crowded: set[str] = set()
+        self._complaints = complaints.Complaints()
         self._facts = self._first_facts(config, simulated=simulated, external_url=external_url)
         self._saver = saving.Saver(self._facts, self._notifier, self._labels)
 
@@ -146,8 +147,7 @@ class Service:
         """
         for name in self._scraper.set_targets(targets):
             self._engines.pop(name, None)
-            self._failing.pop(name, None)
-            self._crowded.discard(name)
+            self._complaints.forget(name)
         self._plan = self._facts.plan = plan
         self._targets = {target.name: target for target in targets}
         self._scraped = {target.name: target.url for target in targets}
@@ -231,7 +231,11 @@ class Service:
         return sorted(batch, key=lambda scrape: scrape.at)
 
     def _stepped(self, batch: Sequence[Scrape]) -> _Stepped:
-        """Step the pipeline; may run on any thread."""
+        """Step the pipeline; may run on any thread, one step after the other."""
+        with self._stepping:
+            return self._stepped_alone(batch)
+
+    def _stepped_alone(self, batch: Sequence[Scrape]) -> _Stepped:
         known, seen = dict(self._engines), {}
         ready: list[Scrape] = []
         for scrape in batch:
@@ -244,8 +248,11 @@ class Service:
             ready.append(scrape)
         if not ready:
             return _Stepped(seen)
+        # Pages are read before the lock is taken: who asks for metrics does not wait for one of 20 MB.
+        plan = self._plan
+        looked = pipeline.look(plan, self._state, ready)
         with self._facts.lock.first():
-            step = pipeline.step(self._plan, self._state, ready)
+            step = pipeline.advance(plan, self._state, looked)
             self._note_states()
             self._saver.note(step.events)
             names = sorted({scrape.target for scrape in ready})
@@ -253,46 +260,30 @@ class Service:
                 schema = self._state.targets[name].memory.schema
                 if schema is not None:
                     seen[name] = schema.engine
-            dropped = self._newly_dropped(names)
+            dropped = {name: self._state.targets[name].dropped for name in names}
             failures = {name: self._state.targets[name].failure for name in names}
             restarted = [
                 self._state.identities[row].key.target
                 for observation in step.observations
                 for row in observation.counts.rows[observation.counts.restarted]
             ]
-        return _Stepped(seen, failures, restarted, dropped)
+        wasted = [each.scrape.target for each in looked if _was_wasted(each)]
+        return _Stepped(seen, failures, restarted, dropped, wasted)
 
     def _follow(self, stepped: _Stepped) -> None:
         """Do what a step asks for, on the event loop."""
         for name, failure in stepped.failures.items():
             if name in self._facts.urls:
-                self._tell_failure(name, failure)
+                self._complaints.tell_failure(name, failure)
         for name, engine in stepped.engines.items():
             if name in self._facts.urls:
                 self._ask_beside(name, engine)
         for name, count in stepped.dropped.items():
-            log.warning("no room for more streams", extra={"target": name, "streams_left_out": count})
+            self._complaints.tell_dropped(name, count)
+        for name in stepped.wasted:
+            self._scraper.spare(name)
         for name in stepped.restarted:
             self._scraper.ask_again(name)
-
-    def _newly_dropped(self, names: Iterable[str]) -> dict[str, int]:
-        """Return the targets of which streams are left out for the first time, and how many; lock held."""
-        counts = {name: self._state.targets[name].dropped for name in names}
-        new = {name: count for name, count in counts.items() if count and name not in self._crowded}
-        self._crowded |= new.keys()
-        return new
-
-    def _tell_failure(self, name: str, failure: Failure | None) -> None:
-        """Log once that a target has no good page, and why, and once that it has one again."""
-        reason = failure.reason if failure is not None else ""
-        if reason == self._failing.get(name, ""):
-            return
-        if failure is not None:
-            log.warning("no good page", extra={"target": name, "reason": reason, "detail": failure.detail})
-            self._failing[name] = reason
-        else:
-            log.info("a good page again", extra={"target": name})
-            del self._failing[name]
 
     def _ask_beside(self, name: str, engine: Engine) -> None:
         """Have the engine's other pages read too, once it is known which engine it is."""
@@ -363,13 +354,21 @@ class Service:
 class _Stepped:
     """What a step asks of the event loop: engines recognised, failures to tell, engines that restarted.
 
-    `dropped` has targets whose streams found no room for the first time, and how many did not.
+    `dropped` has how often streams of a target found no room; `wasted` the targets whose page was work for
+    nothing.
     """
 
     engines: Mapping[str, Engine]
     failures: Mapping[str, Failure | None] = field(default_factory=dict)
     restarted: Sequence[str] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
+    wasted: Sequence[str] = ()
+
+
+def _was_wasted(looked: Looked) -> bool:
+    """Return whether a page of megabytes was read and then refused."""
+    body = looked.scrape.body
+    return body is not None and len(body) >= LARGE_PAGE_BYTES and looked.said.failure is not None
 
 
 if TYPE_CHECKING:

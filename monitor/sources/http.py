@@ -45,6 +45,7 @@ class Scraper:
         self._targets: dict[str, Target] = {}
         self._beside: dict[str, _BesidePages] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._spared: set[str] = set()
         self._group: asyncio.TaskGroup | None = None
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -98,6 +99,11 @@ class Scraper:
         if target in self._beside:
             self._beside[target].renew()
 
+    def spare(self, target: str) -> None:
+        """Count the last page of a target as a failure: it was read, at some cost, and says nothing."""
+        if target in self._targets:
+            self._spared.add(target)
+
     async def fetch(self, target: Target) -> Scrape:
         """Return one look at `target` beside the schedule, with the scraper's connections."""
         return await self._client.fetch(target, target.beside)
@@ -114,6 +120,7 @@ class Scraper:
             if task is not None:
                 task.cancel()
             self._beside.pop(name, None)
+            self._spared.discard(name)
             self._client.forget(self._targets[name])
 
     async def _watch(self, target: Target) -> None:
@@ -124,7 +131,8 @@ class Scraper:
             await asyncio.sleep(slot - loop.time())
             scrape = await self._look(target)
             self._deliver(scrape)
-            failures = failures + 1 if _was_work(scrape) else 0
+            failures = failures + 1 if _was_work(scrape) or target.name in self._spared else 0
+            self._spared.discard(target.name)
             slot = next_slot(slot, target.interval, loop.time(), intervals_between(failures))
 
     async def _look(self, target: Target) -> Scrape:

@@ -109,6 +109,15 @@ async def test_a_target_is_asked_again_and_again() -> None:
     assert delivered.scrapes[4].at - delivered.scrapes[0].at > 2 * TICK
 
 
+async def test_a_target_whose_pages_are_work_for_nothing_is_asked_less_often() -> None:
+    """Pages that came and were refused, at some cost, count as failures of the target."""
+    async with serving(answer()) as server, scraping(target("a", server)) as (scraper, delivered):
+        for seen in range(6):
+            await delivered.until(lambda: len(delivered.scrapes) > seen)  # noqa: B023 - waited for here
+            scraper.spare("a")
+    assert delivered.scrapes[5].at - delivered.scrapes[4].at > 2 * TICK
+
+
 async def test_a_slow_target_has_one_request_and_slows_no_other() -> None:
     """While one target hangs until its timeout, the other is asked at every slot (sglang#28163)."""
 

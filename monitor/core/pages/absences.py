@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from monitor.core.pages import passes
+
 if TYPE_CHECKING:
     from monitor.core.pages.engines import Schema
     from monitor.core.pages.exposition import Page
@@ -40,10 +42,8 @@ def _unusable(page: Page) -> str:
 
 def _without_counters(schema: Schema, body: bytes) -> str:
     """Return what a page has instead of the counters: its own other names, as after a relabelling."""
-    pattern = re.compile(
-        rb"^(" + re.escape(schema.prefix.encode()) + rb"[a-zA-Z_:][a-zA-Z0-9_:]*)", re.MULTILINE
-    )
-    names = [match.decode() for match in pattern.findall(body)]
+    pattern = re.compile(rb"\n(" + re.escape(schema.prefix.encode()) + rb"[a-zA-Z_:][a-zA-Z0-9_:]*)")
+    names = [match[1].decode() for match in passes.matches(pattern, b"\n" + body)]
     wanted = sorted(name for name in schema.wanted if name.startswith(schema.prefix))
     best = [name for word in _EXPECTED_NAMES for name in wanted if word in name]
     expected = ", ".join(list(dict.fromkeys(best or wanted))[:2])

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from monitor.core.pages import passes
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -155,7 +157,7 @@ def _glance(text: bytes, layout: Layout) -> list[float] | None:
 
 def _reread(text: bytes, wanted: frozenset[str], layout: Layout) -> list[float] | None:
     """Return the values of a page with the remembered lines, None where the page has others."""
-    matches = list(_pattern(wanted).finditer(text))
+    matches = list(passes.matches(_pattern(wanted), text))
     if len(matches) != len(layout.prefixes):
         return None
     values = []
@@ -181,7 +183,7 @@ def _search(text: bytes, wanted: frozenset[str]) -> Page:
     followers: list[bytes] = []
     problems: list[Problem] = []
     lines = number = counted = 0
-    for match in _pattern(wanted).finditer(text):
+    for match in passes.matches(_pattern(wanted), text):
         lines += 1
         line = match.group()[1:].lstrip(_BLANKS)
         located = False
@@ -213,6 +215,13 @@ def _search(text: bytes, wanted: frozenset[str]) -> Page:
     if lines == len(prefixes) and not problems:
         layout = Layout(tuple(series), tuple(prefixes), starts, followers)
     return Page(layout, values, tuple(problems))
+
+
+def refuse_too_many_lines(body: bytes) -> None:
+    """Raise RefusedPageError where `body` has more lines than are searched."""
+    if passes.has_too_many_lines(body):
+        detail = f"more than {passes.MOST_LINES} lines, expected the page of one engine"
+        raise RefusedPageError("too_large", detail)
 
 
 def _too_large() -> RefusedPageError:
@@ -362,7 +371,7 @@ def refuse_unless_exposition(body: bytes) -> None:
         detail = f"the page is empty ({len(body)} bytes), expected metrics as Prometheus text"
     elif head[:1] == b"<":
         reason, detail = "html", f"read a web page ({_shown(head)!r}), expected metrics as Prometheus text"
-    elif head[:1] not in (b"[", b'"') and _ANY_LINE.search(b"\n" + body):
+    elif head[:1] not in (b"[", b'"') and passes.first(_ANY_LINE, b"\n" + body):
         return
     elif head[:1] in (b"{", b"[", b'"'):
         hint = "; TensorRT-LLM has it at /prometheus/metrics" if head[:1] == b"[" else ""

@@ -92,6 +92,7 @@ def _possible(value: float) -> float:
 
 def _page(memory: Memory, body: bytes, engine: str) -> exposition.Page | None:
     """Return the page read with the remembered schema, or with the one it is recognised by now."""
+    exposition.refuse_too_many_lines(body)
     if memory.schema is not None:
         # A series that a glance overlooks is seen a few pages later and counts from zero: nothing is lost.
         memory.glances = (memory.glances + 1) % GLANCES

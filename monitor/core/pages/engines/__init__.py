@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from monitor.core.pages import passes
 from monitor.core.pages.engines import (
     iterations,
     llamacpp,
@@ -69,9 +70,11 @@ def recognise(body: bytes, only: str = "") -> Schema | None:
     A page of no engine that is known all the same gets a schema that reads it as unsupported, with the place
     to look at instead.
     """
+    if passes.has_too_many_lines(body):
+        return None
     text = b"\n" + body
     for engine in (ENGINES[only],) if only else (*ENGINES.values(), *signposts.SIGNPOSTS):
-        match = engine.signature.search(text)
+        match = passes.first(engine.signature, text)
         if match is not None:
             prefix = match["prefix"].decode()
             return Schema(engine, prefix, engine.wanted(prefix))
