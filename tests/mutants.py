@@ -68,11 +68,11 @@ TESTS = {
     "monitor.core.detectors.level": ("tests/heart/test_level.py",),
     "monitor.core.detectors.shape": ("tests/heart/test_shape.py",),
     "monitor.core.detectors.trend": ("tests/heart/test_trend.py",),
-    "monitor.core.detectors.troubles": ("tests/heart/test_troubles.py",),
+    "monitor.core.detectors.troubles": ("tests/heart/test_recovery.py",),
     "monitor.core.fleet.odd": ("tests/heart/test_odd.py",),
     "monitor.core.fleet.shared": ("tests/heart/test_shared.py",),
     "monitor.core.fleet.turns": ("tests/heart/test_turns.py",),
-    "monitor.core.fleet.groupwise": ("tests/heart/test_turns.py",),
+    "monitor.core.fleet.groupwise": ("tests/heart/test_groupwise.py",),
 }
 
 # A line of a survivor that was looked at → why it is no gap.
