@@ -125,3 +125,32 @@ def test_unknown_drafts_are_no_silence_and_no_end_of_it() -> None:
     unknown.proposed[:] = np.nan
     assert floor.silence(PLAN, state, unknown, made_trials.row(50.0))[0] == 0.0
     assert state["silent_since"][0] == START
+
+
+@pytest.mark.parametrize(
+    ("drafts", "kept", "dead"),
+    [(159.0, 1.0, False), (160.0, 1.0, True), (200.0, 2.0, False), (160.0, 1.5, False)],
+)
+def test_one_accepted_of_the_first_hundred_and_sixty_is_dead(drafts: float, kept: float, dead: bool) -> None:  # noqa: FBT001
+    """One of 160 first drafts is dead at once; one of 159 is not, nor are two of more."""
+    score = floor.step(PLAN, fresh(), made_trials.trials(0, drafts, [kept]), np.zeros(1, bool))
+    assert bool(score[0] >= 1.0) == dead
+
+
+def test_the_dead_are_proven_by_time_too() -> None:
+    """An interval of one draft is a strike like any other, one of no drafts is none; ten drafts of none are no proof."""
+    state, healthy = fresh(), np.zeros(1, bool)
+    floor.step(PLAN, state, made_trials.trials(0, 1.0, [0.0]), healthy)
+    assert state["strikes"][0] == 1.0
+    score = floor.step(PLAN, state, made_trials.trials(1, 9.0, [0.0]), healthy)
+    assert score[0] == pytest.approx(FLOOR * (1.0 + 9.0) / 21.0, rel=1e-3)
+    assert state["strikes"][0] == 2.0
+
+
+def test_one_token_without_a_draft_is_silence() -> None:
+    """Half a token flows as a thousand do; half a draft is one that was made."""
+    state = fresh()
+    _silence(state, 0, 0.5, 50.0)
+    assert _silence(state, 1, 0.0, 0.5) == pytest.approx(SECONDS / PLAN.silent_seconds)
+    assert _silence(state, 2, 0.5, 0.5) == 0.0
+    assert np.isnan(state["silent_since"][0])
