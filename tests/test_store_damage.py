@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from monitor import store
 from monitor.notify import rows
-from monitor.store import Store
+from monitor.store import UPKEEP_SECONDS, Store
 from tests.test_store import DAY, NOTICE, NOW, bucket, event
 
 if TYPE_CHECKING:
@@ -57,3 +57,20 @@ def test_the_write_ahead_log_does_not_stay_large(tmp_path: Path) -> None:
         kept.save({"a": b"small"})
     assert (tmp_path / "specmon.db-wal").stat().st_size <= 17 << 20
     kept.close()
+
+
+def test_a_store_that_is_full_lets_its_oldest_history_go(tmp_path: Path) -> None:
+    """Streams whose names are made up for days fill no disk: file and log stay bounded, what is new is kept."""
+    now, limit, path = NOW, 1 << 20, tmp_path / "s.db"
+    kept = Store(str(path), size_limit=limit, clock=lambda: now)
+    kept.save({}, [event("e", NOW, closed_at=None, status="open")])
+    for turn in range(40):
+        now = NOW + turn * (UPKEEP_SECONDS + 1)
+        kept.save({}, [], [bucket(now - 60, stream=f"made up {turn} {number}") for number in range(600)])
+        kept.save({}, [], [bucket(now - 60)])
+    assert kept.history("made up 0 5", 0, now) == []
+    assert len(kept.history("s", 0, now)) > 5
+    assert len(kept.history("made up 39 5", 0, now)) == 1
+    assert [found["id"] for found in kept.events()] == ["e"]
+    kept.close()
+    assert path.stat().st_size < 1.5 * limit

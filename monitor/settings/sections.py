@@ -251,6 +251,11 @@ class StoreSettings(Section):
     retention: Duration = Field(
         30 * 86_400.0, ge=3600, description="Time that history and closed events are kept."
     )
+    size_limit: Size = Field(
+        2 << 30,
+        ge=1 << 20,
+        description="Size of the file beyond which its oldest history goes.",
+    )
 
 
 class Log(Section):

@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 FINE_SECONDS = 86_400.0  # so long history stays as it was written
 COARSE_SECONDS = 900.0  # then buckets of this length are made of it
 UPKEEP_SECONDS = 900.0
+SIZE_LIMIT = 2 << 30
+IN_MEMORY_LIMIT = 128 << 20  # bytes of a store without a file, whatever its size limit
+ROOM_SHARE = 0.9  # of the limit is used once room was made
 
 _COUNTS = (
     "drafts",
@@ -73,16 +76,23 @@ _COARSER = f"""
 class Store:
     """The open file at `path`, in memory where `path` is empty. Safe to use from several threads.
 
-    `retention` is in seconds and holds for history and closed events; `clock` gives unix seconds. Raises
-    UnusableFileError where the file is none of ours, of a newer version, or held by another process; a
-    damaged one is moved aside, said in the log, and a new one begun.
+    `retention` is in seconds and holds for history and closed events; beyond `size_limit` bytes the oldest
+    history goes before its time. `clock` gives unix seconds. Raises UnusableFileError where the file is none
+    of ours, of a newer version, or held by another process; a damaged one is moved aside, said in the log,
+    and a new one begun.
     """
 
     def __init__(
-        self, path: str = "", *, retention: float = 30 * 86_400.0, clock: Callable[[], float] = time.time
+        self,
+        path: str = "",
+        *,
+        retention: float = 30 * 86_400.0,
+        size_limit: int = SIZE_LIMIT,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._path = path
         self._retention = retention
+        self._size_limit = size_limit if path else min(size_limit, IN_MEMORY_LIMIT)
         self._clock = clock
         self._lock = threading.RLock()
         self._connect(sqlite_file.opened(path, clock))
@@ -282,9 +292,21 @@ class Store:
         connection.executemany(_INSERT_HISTORY, merged)
         oldest = now - self._retention
         connection.execute("DELETE FROM history WHERE at < ?", (oldest,))
+        connection.execute("DELETE FROM events WHERE closed_at < ?", (oldest,))
+        self._make_room(connection)
         connection.execute("DELETE FROM streams WHERE row NOT IN (SELECT stream FROM history)")
         self._streams = {}
-        connection.execute("DELETE FROM events WHERE closed_at < ?", (oldest,))
+
+    def _make_room(self, connection: sqlite3.Connection) -> None:
+        """Drop the oldest history where the file is too large: names that are made up would fill the disk."""
+        used = sqlite_file.used_bytes(connection)
+        if used <= self._size_limit:
+            return
+        (rows,) = connection.execute("SELECT count(*) FROM history").fetchone()
+        going = min(int(rows * (1.0 - ROOM_SHARE * self._size_limit / used)) + 1, rows)
+        oldest = "SELECT stream, at FROM history ORDER BY at LIMIT ?"
+        connection.execute(f"DELETE FROM history WHERE (stream, at) IN ({oldest})", (going,))  # noqa: S608 - ours
+        log.warning("the store is full: its oldest history went (store.size_limit)", extra={"buckets": going})
 
 
 def _put_notices(connection: sqlite3.Connection, notices: Sequence[tuple[str, str, str | None]]) -> None:

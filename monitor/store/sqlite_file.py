@@ -256,3 +256,10 @@ def _move_aside(path: str, aside: str) -> None:
     for suffix in ("", *SIDE_FILES):
         with contextlib.suppress(FileNotFoundError):
             Path(path + suffix).rename(aside + suffix)
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """Return what the tables take of the file; what was deleted is free and is used again."""
+    pragmas = ("page_count", "freelist_count", "page_size")
+    count, free, size = (int(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in pragmas)
+    return (count - free) * size

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core.counts import implied, lateness, restarts
+from monitor.core.counts import alternation, implied, lateness, restarts
 from monitor.core.pages.engines import base
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def dtype(num_positions: int) -> np.dtype[np.void]:
             ("late", "i8"),  # late pages in a row
             ("set_back", "f8"),  # seconds that the clock was set back at this page
             *implied.FIELDS,
+            *alternation.FIELDS,
         ],
     )
 
@@ -94,6 +95,7 @@ def allocate(num_rows: int, num_positions: int) -> npt.NDArray[np.void]:
         state[field] = np.nan
     state["growing"][:, : base.NUM_COUNTERS] = np.nan
     implied.clear(state)
+    alternation.clear(state)
     return state
 
 
@@ -108,10 +110,11 @@ def between(
     _compare(state, now, outcome)
     restarted, behind = restarts.seen(state, now)
     now = _whole(state, now, restarted)
-    counted = outcome == Outcome.COUNTED
-    _hold(state, now, outcome, behind & counted)
-    counted &= ~behind
+    looked = outcome == Outcome.COUNTED
+    counted = looked & ~behind
     restarted &= counted
+    alternation.note(state, now, restarted, looked, counted)
+    _hold(state, now, outcome, behind & looked)
     state["restarts"] += restarted
 
     seconds = _seconds(now, before, restarted)

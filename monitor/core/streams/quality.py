@@ -19,6 +19,8 @@ from monitor.core.events import attribution
 from monitor.core.pages.engines.base import Counter, Evidence
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from monitor.core.counts.deltas import Counts
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
 OPENING, CLOSING = 3, 3
 MOST_KEPT = 2.0 * identities.TOLERATED_TOKENS
 NOT_JUDGED = "acceptance is not judged while this lasts"
+SEVERAL = (
+    "the counters go back and return, or pages of an older process come in between: several processes answer "
+    "in turn at this address, as workers behind one port or replicas behind one name do; scrape each by an "
+    f"address of its own: {NOT_JUDGED}"
+)
 SANE_AGAIN = "the counters agree with each other again: acceptance is judged"
 
 
@@ -40,8 +47,14 @@ def sift(state: State, counts: Counts, resolution: npt.NDArray[np.float64]) -> l
     """
     broken = violated(state, counts, resolution)
     state.status["violations"][counts.rows] += broken
-    found = attend(state, counts, broken)
-    withheld(counts, broken)
+    several = state.ledger["alternates"][counts.rows]
+    impossible = broken.any(1) | several
+    facts = {
+        index: SEVERAL if several[index] else _said(counts, broken[index], index)
+        for index in np.flatnonzero(impossible).tolist()
+    }
+    found = attend(state, counts, impossible, facts)
+    withheld(counts, impossible)
     return found
 
 
@@ -59,9 +72,8 @@ def violated(state: State, counts: Counts, resolution: npt.NDArray[np.float64]) 
     return found
 
 
-def attend(state: State, counts: Counts, broken: Booleans) -> list[Event]:
-    """Return the events that impossible intervals open or close; `broken` [B, I] are identities."""
-    impossible = broken.any(1)
+def attend(state: State, counts: Counts, impossible: Booleans, facts: Mapping[int, str]) -> list[Event]:
+    """Return the events that impossible intervals open or close; `facts` says of each of them why."""
     if not impossible.any() and not state.status["impossible"][counts.rows].any():
         return []
     status = state.status[counts.rows]
@@ -77,8 +89,8 @@ def attend(state: State, counts: Counts, broken: Booleans) -> list[Event]:
     over = closing | (sane & ~status["doubted"])
     status["impossible"] = np.where(over, 0, status["impossible"])
     state.status[counts.rows] = status
-    for index in np.flatnonzero(impossible).tolist():
-        state.identities[counts.rows[index]].contradiction = _said(counts, broken[index], index)
+    for index, fact in facts.items():
+        state.identities[counts.rows[index]].contradiction = fact
     found = [_opened(state, counts, index) for index in np.flatnonzero(opening).tolist()]
     found += [
         event
@@ -88,10 +100,9 @@ def attend(state: State, counts: Counts, broken: Booleans) -> list[Event]:
     return found
 
 
-def withheld(counts: Counts, broken: Booleans) -> None:
+def withheld(counts: Counts, impossible: Booleans) -> None:
     """Take all evidence out of impossible rows in place; restarts and regimes stay told."""
-    if broken.any():
-        impossible = broken.any(1)
+    if impossible.any():
         counts.values[impossible] = np.nan
         counts.accepted[impossible] = 0.0
         counts.positions[impossible] = 0

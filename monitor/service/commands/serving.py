@@ -120,7 +120,8 @@ def _stop_on_signals() -> asyncio.Event:
 @contextlib.contextmanager
 def _opened(effective: Settings) -> Iterator[store.Store]:
     try:
-        kept = store.Store(effective.store.path, retention=effective.store.retention)
+        wanted = effective.store
+        kept = store.Store(wanted.path, retention=wanted.retention, size_limit=wanted.size_limit)
     except store.UnusableFileError as error:
         raise commands.Unusable(str(error)) from error
     try:
