@@ -35,7 +35,7 @@ FALL, RETURN, OLDER, PAGE = 1.0, 1.0, 0.25, 0.1
 ENOUGH, FEW, MOST = 3.0, 1.0, 4.0
 JUMP_SHARE = 0.5  # of where it stood; by so much no counter that was far below comes back within one page
 SOON_PAGES = 3  # nor one that was near so soon
-BURST, FEW_COUNTS = 10.0, 1000.0  # of the usual pace, and beside it, a process may count after its start
+BURST, FEW_COUNTS = 10.0, 1000.0  # times the usual pace, and beside it: more no process counts by itself
 PACE_MEMORY = 0.1
 
 
@@ -58,9 +58,9 @@ def note(
     seconds = now.at - state["at"]
     if fell.any() or older.any() or state["turns"].any() or not np.isnan(state["left"]).all():
         foreign = fell & (total > FEW_COUNTS + BURST * state["pace"] * seconds)
-        rose = (last < state["left"]) & (
-            (total - last > JUMP_SHARE * state["left"]) | (state["fallen"] < SOON_PAGES)
-        )
+        grown = total - last
+        rose = (last < state["left"]) & ~(grown <= BURST * state["pace"] * seconds)
+        rose &= (grown > JUMP_SHARE * state["left"]) | (state["fallen"] < SOON_PAGES)
         returned = foreign | (counted & untimed & (total >= state["left"]) & (rose | fell))
         turns = np.where(looked, np.maximum(state["turns"] - PAGE, 0.0), state["turns"])
         state["turns"] = np.minimum(turns + FALL * fell + RETURN * returned + OLDER * older, MOST)
