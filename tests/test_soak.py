@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 async def test_what_comes_and_goes_leaves_nothing_behind(tmp_path: Path) -> None:
     """Open files, store and the streams that are judged stay within their limits."""
     before, after = await soak.soak(4000, tmp_path)
-    assert 0 < before.streams <= after.streams <= soak.MOST_STREAMS
+    assert max(before.streams, after.streams) <= soak.MOST_STREAMS
+    assert after.store > 0
     # Caches find their size meanwhile: `make soak` allows a twentieth.
     assert soak.complaints(before, after, most_growth=0.5) == []
