@@ -145,3 +145,23 @@ def test_build_tools_are_pinned() -> None:
     asked = re.findall(r"^([a-z-]+)>=", (DEPLOY / "build-requirements.in").read_text(), re.MULTILINE)
     assert asked
     assert set(asked) <= {line.partition("==")[0] for line in entries}
+
+
+SECRET = re.compile(
+    rb"-----BEGIN [A-Z ]*PRIVATE KEY|\bAKIA[0-9A-Z]{16}\b|\bgh[opsu]_[A-Za-z0-9]{36}|\bey[IJ]hbGci[\w-]+\.[\w-]+"
+    rb"|\bxox[abp]-[0-9]|\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}|https?://[^/\s\"'{]+:[^/@\s\"'{]+@"
+)
+KINDS = {".py", ".css", ".js", ".svg", ".md", ".lock", ".toml", ".typed", ""}
+
+
+def test_nothing_secret_enters_the_image() -> None:
+    """What the build may copy is code, pages and locks, none of which holds a key, token, hash or password."""
+    listed = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    taken = [manifests.ROOT / line[1:] for line in listed if line.startswith("!")]
+    files = [
+        each for path in taken for each in ([path] if path.is_file() else path.rglob("*")) if each.is_file()
+    ]
+    files = [path for path in files if path.suffix not in (".pyc", ".pyo")]
+    assert len(files) > 100
+    assert [path for path in files if path.suffix not in KINDS] == []
+    assert [path for path in files if SECRET.search(path.read_bytes())] == []

@@ -113,7 +113,7 @@ async def _measure(
     """Return the answers of both sides; who goes first changes with every round."""
     import aiohttp
 
-    from monitor.sources import completions
+    from monitor.sources import completions, lookups
 
     servers: dict[Side, CompletionServer] = {
         "with": completions.CompletionServer(
@@ -125,7 +125,7 @@ async def _measure(
     }
     runs: list[CompletionRun] = []
     try:
-        async with aiohttp.ClientSession() as session:
+        async with aiohttp.ClientSession(connector=lookups.connector(limit=0)) as session:
             for level in levels:
                 for number in range(arguments.rounds):
                     chosen = [(number * level + n) % len(prompts) for n in range(level)]
