@@ -42,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = next((word for word in given if not word.startswith("-")), "")
     command = _command(name)
     parser = _parser(name, command)
+    if not given:
+        parser.print_help(sys.stderr)
+        return commands.UNUSABLE
     if command is None:
         # Ends the process: help, version, or usage with exit code 2.
         parser.parse_args(given)

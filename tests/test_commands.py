@@ -53,7 +53,8 @@ def test_every_command_has_help(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "specmon: the following arguments are required: COMMAND; see specmon --help\n"),
+        (["--"], "specmon: the following arguments are required: COMMAND; see specmon --help\n"),
+        (["demo", "--target", "http://a:1"], "specmon: unrecognized arguments: --target http://a:1"),
         (["chck-config"], "specmon: argument COMMAND: invalid choice: 'chck-config'"),
         (["check-config", "--nonsense"], "specmon: unrecognized arguments: --nonsense; see specmon --help\n"),
         (["check-config", "--log.lev", "info"], "specmon: unrecognized arguments: --log.lev info"),
@@ -78,6 +79,30 @@ def test_wrong_usage_is_one_line_and_code_2(arguments: list[str], message: str) 
     assert (done.returncode, done.stdout) == (commands.UNUSABLE, "")
     assert done.stderr.startswith(message)
     assert done.stderr.count("\n") == 1
+
+
+def test_without_a_command_the_commands_are_shown() -> None:
+    """Bare `specmon` shows its help on standard error, and is still no success for a script."""
+    done = specmon()
+    assert (done.returncode, done.stdout) == (commands.UNUSABLE, "")
+    assert all(f"    {name}" in done.stderr for name in commands.COMMANDS)
+
+
+def test_the_demo_offers_no_targets() -> None:
+    """Its help shows no flag that it refuses; the other settings are there."""
+    shown = specmon("demo", "--help").stdout
+    assert "--target " not in shown
+    assert "--web.listen-address " in shown
+
+
+@pytest.mark.parametrize("name", ["inspect", "advise"])
+def test_a_folder_is_for_replay(name: str, tmp_path: Path) -> None:
+    """What looks at one page says which command reads a folder of them."""
+    done = specmon(name, str(tmp_path))
+    assert done.returncode == commands.UNUSABLE
+    assert done.stderr == (
+        f"specmon: {tmp_path}: read a folder, expected a file with a page; specmon replay reads folders of pages\n"
+    )
 
 
 def test_check_config_shows_what_is_in_effect(tmp_path: Path) -> None:

@@ -251,7 +251,9 @@ def _window(
         step_seconds=made.step_seconds,
         implied_tpot_seconds=made.implied_tpot_seconds,
         observed_tpot_seconds=made.observed_tpot_seconds,
-        speedup=worth.speedups(worth.plain_steps(facts.plan.told, facts.state, rows, made.batch_size), made),
+        speedup=worth.speedups(
+            worth.plain_steps(facts.plan.told, facts.state, rows, made.batch_size, made.coverage), made
+        ),
     )
 
 

@@ -10,13 +10,15 @@ from monitor import settings
 from monitor.settings import layers
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from monitor.settings import Setting, Settings
 
 _DESTINATION = "setting "
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Give the parser `--config FILE` and a flag per setting.
+def add(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
+    """Give the parser `--config FILE` and a flag per setting, those named in `without` aside.
 
     Secrets get none: a command line is readable by everybody on the machine.
     """
@@ -30,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "settings", "each also as SPECMON_… in the environment and in the YAML file"
     )
     for setting in settings.describe():
-        if not (setting.nested or setting.secret):
+        if not (setting.nested or setting.secret or setting.name in without):
             _add(group, setting)
 
 

@@ -47,6 +47,10 @@ def replay(source: str, progress: Callable[[float], None] | None = None) -> Iter
 def page(path: str) -> Scrape:
     """Return the one page in a file, named by the file; its time is in the name, or when it was written."""
     file = Path(path)
+    if file.is_dir():
+        raise sources.Unreadable(
+            f"{path}: read a folder, expected a file with a page; specmon replay reads folders of pages"
+        )
     named = folders.milliseconds(file.name)
     try:
         at = file.stat().st_mtime if named is None else named / folders.MILLISECONDS

@@ -22,8 +22,8 @@ BUCKET_SECONDS = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Every setting as a flag; targets are the demo's own."""
-    flags.add(parser)
+    """Every setting but the targets as a flag: these are the demo's own."""
+    flags.add(parser, without=("targets",))
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 16), help="of the simulation")  # noqa: S311
 
 
