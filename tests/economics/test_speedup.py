@@ -81,4 +81,4 @@ def test_metric_and_page_say_the_same_speedup() -> None:
     assert exported.more == 'window="5m"'
     assert page["origin"] == "uncovered"
     assert page["plain_step_seconds"] == pytest.approx(PLAIN, rel=0.01)
-    assert exported.values[0] == pytest.approx(page["speedup"], abs=1e-6)
+    assert np.asarray(exported.values, float)[0] == pytest.approx(page["speedup"], abs=1e-6)
