@@ -111,7 +111,7 @@ ROOMS: dict[str, frozenset[str]] = {
         ("sources", ".pages .pages.engines metrics"),
         ("sources.discovery", ".pages.engines metrics settings sources"),
         ("store", ".streams metrics"),
-        ("web", ".vocabulary metrics"),
+        ("web", ".vocabulary .economics metrics"),
         ("web.door", "settings web"),
         ("notify", ".vocabulary metrics sources web"),
         ("service.demo", ""),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES
-from monitor.web import answers, headlines, routes, selection, standings
+from monitor.web import answers, headlines, routes, selection, standings, supposing
 from monitor.web.asking import MAX_LIMIT, Ask, Refused
 
 if TYPE_CHECKING:
@@ -141,6 +141,13 @@ def advice(ask: Ask, view: View) -> Answer:
     """Answer `/api/v1/advice/{stream}`: which num_speculative_tokens, at what gain."""
     ask.expect()
     return answers.as_json(view.advice(routes.known_stream(ask, view).id))
+
+
+def what_if(ask: Ask, view: View) -> Answer:
+    """Answer `/api/v1/what-if`: the numbers of `/report/what-if`."""
+    ask.expect(*supposing.PARAMETERS)
+    asked = supposing.asked(ask, view)
+    return answers.as_json(supposing.as_record(asked, supposing.outcome(asked)))
 
 
 def history(ask: Ask, view: View) -> Answer:

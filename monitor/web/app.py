@@ -114,6 +114,7 @@ def _routes() -> dict[str, Route]:
         "/report": routes.report,
         "/report/events": routes.report_events,
         "/report/events.atom": routes.report_feed,
+        "/report/what-if": routes.what_if,
         "/report/events/{event}": routes.report_event,
         "/report/models/{model:.+}": routes.report_model,
         "/report/{stream:.+}": routes.report_stream,
@@ -129,6 +130,7 @@ def _routes() -> dict[str, Route]:
         "/api/v1/events/{event}": api.event,
         "/api/v1/history/{stream:.+}": api.history,
         "/api/v1/advice/{stream:.+}": api.advice,
+        "/api/v1/what-if": api.what_if,
     }
 
 

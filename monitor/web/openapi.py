@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic.json_schema import models_json_schema
 
 from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES, STATES
-from monitor.web import selection, shapes
+from monitor.web import selection, shapes, supposing
 from monitor.web.asking import MAX_LIMIT
 
 if TYPE_CHECKING:
@@ -53,6 +53,24 @@ _OF_EVENTS: dict[str, Parameter] = {
 }
 
 
+_SUPPOSED: dict[str, Parameter] = {
+    "stream": {"type": "string", "description": "Whose numbers stand where nothing else is said."},
+    supposing.ACCEPTANCE: {
+        "type": "string",
+        "description": "One acceptance for all positions, or one for each.",
+    },
+    **{
+        name: {
+            "type": "integer" if name == "num_speculative_tokens" else "number",
+            "minimum": each.least,
+            "maximum": each.most,
+            "description": f"{each.words} ({each.unit}).",
+        }
+        for name, each in supposing.QUANTITIES.items()
+    },
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One path: what it answers, its parameters by name, whether what it names may not be there."""
@@ -75,6 +93,7 @@ OPERATIONS: dict[str, Operation] = {
     "/api/v1/history/{stream}": Operation(
         "What happened to a stream.", shapes.HistoryJson, {"start": _TIME, "end": _TIME}, "stream"
     ),
+    "/api/v1/what-if": Operation("What other numbers would give.", shapes.WhatIfJson, _SUPPOSED),
     "/api/v1/advice/{stream}": Operation("Which num_speculative_tokens, at what gain.", None, {}, "stream"),
 }
 

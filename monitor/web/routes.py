@@ -7,13 +7,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES
 from monitor.metrics import selfmetrics, textformat
-from monitor.web import answers, asking, feed, plaintext, selection, sentences, standings, states, tickets
+from monitor.web import (
+    answers,
+    asking,
+    feed,
+    plaintext,
+    selection,
+    sentences,
+    standings,
+    states,
+    supposing,
+    tickets,
+)
 from monitor.web.asking import MAX_LIMIT, Ask, Refused
 from monitor.web.screens import event as event_page
 from monitor.web.screens import event_list, fleet, model, service, stream
+from monitor.web.screens import what_if as what_if_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -182,6 +195,18 @@ def report_event(ask: Ask, view: View) -> Answer:
             return answers.text(ticket, content_type=answers.MARKDOWN)
         case _:
             return answers.html(event_page.page(view, event, ask.site, ask.programs))
+
+
+def what_if(ask: Ask, view: View) -> Answer:
+    """Answer `/report/what-if`: what speculation would give under numbers that somebody supposes."""
+    ask.expect("format", *supposing.PARAMETERS)
+    wanted = ask.format("html", "json")
+    asked = supposing.asked(ask, view)
+    found = supposing.outcome(asked)
+    if wanted == "json":
+        return answers.as_json(supposing.as_record(asked, found))
+    said = {name: value for name, value in ask.query.items() if name in supposing.PARAMETERS and value}
+    return answers.html(what_if_page.page(asked, found, ask.site, f"?{urlencode(said)}" if said else ""))
 
 
 def targets(ask: Ask, view: View) -> Answer:

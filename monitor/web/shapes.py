@@ -262,6 +262,54 @@ class HistoryJson(Shape):
     buckets: list[BucketJson]
 
 
+class OptionJson(Shape):
+    """What one k would give at a batch size, for one request; `extrapolated` beyond what was drafted."""
+
+    num_speculative_tokens: int
+    mal: float
+    tokens_per_second: float
+    speedup: float
+    gain: float
+    extrapolated: bool
+
+
+class PaysAtJson(Shape):
+    """How many times as fast as plain decoding at a batch size."""
+
+    batch_size: int
+    speedup: float
+
+
+class FullJson(Shape):
+    """A replica whose KV cache is full: requests that fit and tokens per second, with a draft and plain."""
+
+    requests: int
+    plain_requests: int
+    tokens_per_second: float
+    plain_tokens_per_second: float
+
+
+class WhatIfJson(Shape):
+    """What speculation would give under the numbers supposed; times in seconds but for those named `_ms`."""
+
+    stream: str | None
+    supposed: dict[str, list[float] | Number]
+    notes: list[str]
+    mal: float
+    step_seconds: float
+    plain_step_seconds: float
+    tpot_seconds: float
+    tokens_per_second: float
+    speedup: float
+    speedup_of_both: float = Field(description="Against plain steps with the weights of now.")
+    pays_below_batch_size: Number = Field(description="0 where it never pays, null where it always does.")
+    always_pays: bool
+    best: int
+    options: list[OptionJson]
+    by_batch_size: list[PaysAtJson]
+    full: FullJson | None
+
+
 class RefusalJson(Shape):
     """Why a request was not answered: what was read and what was expected."""
 

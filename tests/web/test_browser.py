@@ -24,7 +24,16 @@ pytestmark = [
 ]
 
 STREAM = f"/report/{quote(COLLAPSED_ID, safe='')}"
-PATHS = ("/", "/report", STREAM, "/report/events/c0ffee1234", "/report/events", "/targets", "/config")
+PATHS = (
+    "/",
+    "/report",
+    STREAM,
+    f"/report/what-if?stream={STREAM.removeprefix('/report/')}",
+    "/report/events/c0ffee1234",
+    "/report/events",
+    "/targets",
+    "/config",
+)
 MANY = (
     "/report",
     f"/report/models/{quote(made_fleet.NAMES[0], safe='')}",

@@ -34,6 +34,7 @@ NO_SCHEDULE = (
     "size and draft length vary, or `specmon calibrate` at several concurrencies; no schedule is given"
 )
 NO_COST = "what a draft token costs is not known: "
+_OF_A_STEP = ("base_seconds", "per_request_seconds", "draft_seconds", "verify_seconds")
 EXTRAPOLATED = "positions beyond the deepest one drafted are taken to be accepted as that one is"
 
 
@@ -67,7 +68,8 @@ def of_row(plan: Plan, state: State, made: Estimates, row: int) -> Record:
     found = advice.of(conditional, marginal, model, batch_size, tokens)
     notes += [EXTRAPOLATED] if any(option.extrapolated for option in found.options) else []
     notes += [] if scaled else [NO_SCHEDULE]
-    return record | _as_json(found, batch_size, identity.engine, notes, scaled=scaled)
+    told = _as_json(found, batch_size, identity.engine, notes, scaled=scaled)
+    return record | told | {"step_model": {name: getattr(model, name) for name in _OF_A_STEP}}
 
 
 def _measured(made: Estimates, row: int) -> list[float]:

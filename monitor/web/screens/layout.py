@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _PAGES = (
     ("/report", "Report"),
     ("/report/events", "Events"),
+    ("/report/what-if", "What if"),
     ("/targets", "Targets"),
     ("/config", "Settings"),
     ("/metrics", "Metrics"),

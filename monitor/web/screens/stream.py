@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from monitor.web import charts, fields, sentences, states, wording
 from monitor.web.glossary import GLOSSARY
@@ -39,6 +40,7 @@ def page(view: View, stream: StreamView, site: Site, chosen: str) -> bytes:
             class_=f"headline {mood}",
         ),
         _about(stream, site),
+        tag("p", tag("a", "What if: other k, batch, draft or weights", href=_what_if(stream, site))),
         tag("h2", "History"),
         ranges(site.links.stream(stream.id), chosen),
         *history.figures(buckets, list(zip(labels, listed, strict=True)), site, start, site.now),
@@ -71,6 +73,10 @@ def _about(stream: StreamView, site: Site) -> Markup:
     rows.append(("Does it pay?", pays or layout.unknown("no drafts were counted yet")))
     rows.append(("State", stream.state_reason or states.STATES[stream.state].meaning))
     return layout.facts(rows)
+
+
+def _what_if(stream: StreamView, site: Site) -> str:
+    return site.links.to(f"/report/what-if?{urlencode({'stream': stream.id})}")
 
 
 def ranges(link: str, chosen: str) -> Markup:
