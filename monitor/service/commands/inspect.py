@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from typing import TYPE_CHECKING
 
@@ -29,10 +30,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help="exit with 1 where a stream is in one of these states, such as collapsed,off,unsupported",
     )
+    parser.add_argument(
+        "--expect",
+        metavar="MAL",
+        type=float,
+        help="exit with 1 where the mean acceptance length is below this or unknown: a check for CI",
+    )
+    parser.add_argument(
+        "--tolerance",
+        metavar="SHARE",
+        type=float,
+        default=0.0,
+        help="how much of MAL - 1 may be missing of --expect, such as 0.05 (default: 0)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what the pages say; FOUND where a stream is in a state of --fail-on."""
+    """Print what the pages say; FOUND where a stream is in a state of --fail-on or below --expect."""
     from monitor.core.streams import summaries
     from monitor.service.commands import looking
 
@@ -42,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise commands.Unusable(
             f"--fail-on: read {', '.join(sorted(unknown))}, expected some of {', '.join(STATES)}"
         )
+    least = _least(arguments)
     pages = looking.pages(arguments)
     plan, state = looking.stepped(pages)
     records = summaries.totals(plan, state)
@@ -49,12 +64,44 @@ def run(arguments: argparse.Namespace) -> int:
     for record in records:
         if bad_lines:
             record["unreadable_lines"] = bad_lines
+        if least is not None:
+            record["expected"] = _held_against(record, least)
         sys.stdout.write(
             json.dumps(record, allow_nan=False, ensure_ascii=False) + "\n"
             if arguments.json
             else described(record)
         )
-    return commands.FOUND if any(record["state"] in failing for record in records) else commands.FINE
+    missed = [record for record in records if least is not None and not _as_expected(record)]
+    failed = any(record["state"] in failing for record in records)
+    return commands.FOUND if failed or missed else commands.FINE
+
+
+def _least(arguments: argparse.Namespace) -> float | None:
+    """Return the length that must be reached, None where none is expected. Raises Unusable."""
+    expected, tolerance = arguments.expect, arguments.tolerance
+    if expected is None:
+        return None
+    if not 1.0 <= expected < math.inf:
+        raise commands.Unusable(f"--expect: read {expected}, expected a number of tokens from 1 on")
+    if not 0.0 <= tolerance < 1.0:
+        raise commands.Unusable(f"--tolerance: read {tolerance}, expected a share such as 0.05")
+    return 1.0 + float((expected - 1.0) * (1.0 - tolerance))
+
+
+def _held_against(record: Record, least: float) -> Record:
+    """Return what a stream shows of the length it must reach: below is said with proof only."""
+    mal, high = record.get("mal"), record.get("mal_high")
+    if not isinstance(mal, float) or not isinstance(high, float):
+        return {"mal": least, "outcome": "unknown", "sentence": f"{least:.2f}: no draft tells the length"}
+    if high < least:
+        return {"mal": least, "outcome": "below", "sentence": f"{least:.2f}: {mal:.2f} is below it"}
+    words = "reached" if mal >= least else "the evidence does not show that it is missed"
+    return {"mal": least, "outcome": "reached", "sentence": f"{least:.2f}: {words}"}
+
+
+def _as_expected(record: Record) -> bool:
+    held = record["expected"]
+    return isinstance(held, dict) and held["outcome"] == "reached"
 
 
 def _unreadable_lines(pages: Sequence[Scrape]) -> list[str]:
@@ -89,6 +136,8 @@ def described(record: Record) -> str:
         if isinstance(values, list) and values:
             lines.append(f"  {label:24} {'  '.join(_cell(value) for value in values)}")
     lines.append(f"  {'does it pay?':24} {_verdict(record)}")
+    if isinstance(held := record.get("expected"), dict):
+        lines.append(f"  {'expected at least':24} {held['sentence']}")
     lines += [f"  unreadable               {line}" for line in record.get("unreadable_lines", [])]  # type: ignore[attr-defined]
     return "\n".join(lines) + "\n"
 
