@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 Parameter = dict[str, object]
 _TEXT: Parameter = {"type": "string"}
-_TIME: Parameter = {"type": "string", "description": "Unix seconds, or a time like 2026-05-01T12:00:00Z."}
+_TIME: Parameter = {
+    "anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "format": "date-time"}],
+    "description": "Unix seconds, or a time like 2026-05-01T12:00:00Z.",
+}
 _LIMIT: Parameter = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}
 _PAGE: Parameter = {"type": "integer", "minimum": 1, "maximum": selection.MOST_PAGES}
 
@@ -32,7 +35,7 @@ _CHOOSING: dict[str, Parameter] = {
     "engine": _TEXT,
     "state": _one_of(*STATES),
     "kind": _one_of(*EVENT_KINDS),
-    "label": {"type": "string", "description": "name=value", "pattern": "="},
+    "label": {"type": "string", "description": "name=value", "pattern": "^$|="},
     "target": _TEXT,
     "sort": _one_of(*selection.ORDERS),
     "page": _PAGE,
