@@ -51,7 +51,7 @@ def excesses(counts: Counts, resolution: Floats | None = None) -> Floats:
     found[:, 1] = np.where(reported, beyond - ROUNDED_POSITIONS * steps, np.nan)
     found[:, 2] = accepted - counts.values[:, Counter.DRAFT_TOKENS] - slack
     found[:, 3] = accepted - ceiling - slack
-    return np.nan_to_num(found)
+    return np.where(np.isnan(found), 0.0, found)
 
 
 def violations(counts: Counts, resolution: Floats | None = None) -> npt.NDArray[np.bool_]:

@@ -58,7 +58,7 @@ def step(state: State, times: Floats) -> list[Alarm]:
     state: all columns, changed in place. The alarms' indices count the rows.
     """
     own = state["lengths"]
-    now = np.nan_to_num(reference.depth(state["trouble"]["recent"]), nan=0.0)
+    now = np.fmax(reference.depth(state["trouble"]["recent"]), 0.0)
     usual = own["usual"].astype(np.float64)
     kept = np.exp(-(times - own["last_at"]) / MEMORY_SECONDS)
     own["last_at"] = times

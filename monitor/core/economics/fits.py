@@ -77,13 +77,15 @@ def add(state: State, counts: Counts, running: Floats) -> None:
     with np.errstate(invalid="ignore", divide="ignore"):
         by_output = values[:, Counter.DECODE_SECONDS] / outputs
         seconds = np.where(np.isnan(by_output), values[:, Counter.ENGINE_STEP_SECONDS] / steps, by_output)
-        batch = (outputs + np.nan_to_num(values[:, Counter.FIRST_TOKENS])) / steps
+        first = values[:, Counter.FIRST_TOKENS]
+        batch = (outputs + np.where(np.isnan(first), 0.0, first)) / steps
         batch = np.where(np.isfinite(batch), batch, running)
         drafted = values[:, Counter.DRAFT_TOKENS] / outputs
-    none = np.nan_to_num(values[:, Counter.DRAFTS]) == 0.0
+    drafts = values[:, Counter.DRAFTS]
+    none = np.isnan(drafts) | (drafts == 0.0)
     drafted = np.where(none, 0.0, drafted)
     good = np.isfinite(seconds) & np.isfinite(batch) & (seconds > 0.0) & (batch > 0.0)
-    fading = np.exp(-np.fmax(np.nan_to_num(counts.seconds), 0.0) / MEMORY_SECONDS)
+    fading = np.exp(-np.fmax(counts.seconds, 0.0) / MEMORY_SECONDS)
     if (none & good).any():
         _accumulate(state["undrafted"], (np.ones(len(batch)), batch, seconds), none & good, fading)
     both = good & np.isfinite(drafted)
