@@ -127,19 +127,9 @@ class Reference:
         share = base.bucket_share(np.array([variance]), np.array([deviation]))
         most, scores, heights = LIMIT * float(share[0]), [], []
         for size, one in zip(SIZES, replica.sums, strict=True):
-            signal, age = size / error, min(one.age, 127)
-            lately = 1 - sum(w * (1 - (1 - gain) ** age) for w, gain in zip(WEIGHTS, GAINS, strict=True))
-            first = (-signal * (surprise + doubt) - signal**2 / 2) / replica.spread
-            later = (
-                -signal * lately * (surprise + doubt * lately) - (signal * lately) ** 2 / 2
-            ) / replica.spread
-            first, longer = min(first, most), one.value + min(max(later, -0.3 * LIMIT), most)
-            new = max(longer, first, 0.0)
-            if new > 0 and (one.value <= 0 or first > longer):
-                one.age, one.since = 1, START + 15.0 * number
-            else:
-                one.age = (one.age + 1) * (new > 0)
-            one.value = new * quiet * (replica.seen >= 120)
+            signal = size / error
+            _grow(one, replica.spread, signal, surprise, doubt, most, number)
+            one.value *= quiet * (replica.seen >= 120)
             worth = math.log(min(max((signal * left) ** 2 / replica.spread, 0.02), 1.0))
             scores.append(one.value / max(reached + worth, 3.0))
             heights.append((one.value - worth) * (one.value > 0))
@@ -159,6 +149,23 @@ class Reference:
         for place, gain in enumerate(GAINS):
             replica.means[place] += gain * (followed - replica.means[place])
         return max(scores), over, [known] if calm else []
+
+
+def _grow(
+    one: Sum, spread: float, signal: float, surprise: float, doubt: float, most: float, number: int
+) -> None:
+    """Let the sum of one size go on, or begin anew where that pays more."""
+    age = min(one.age, 127)
+    lately = 1 - sum(w * (1 - (1 - gain) ** age) for w, gain in zip(WEIGHTS, GAINS, strict=True))
+    first = min((-signal * (surprise + doubt) - signal**2 / 2) / spread, most)
+    later = (-signal * lately * (surprise + doubt * lately) - (signal * lately) ** 2 / 2) / spread
+    longer = one.value + min(max(later, -0.3 * LIMIT), most)
+    new = max(longer, first, 0.0)
+    if new > 0 and (one.value <= 0 or first > longer):
+        one.age, one.since = 1, START + 15.0 * number
+    else:
+        one.age = (one.age + 1) * (new > 0)
+    one.value = new
 
 
 def swing(number: int, place: int) -> float:
