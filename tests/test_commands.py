@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 import monitor
+from monitor import settings
 from monitor.service import commands
 
 ROOT = Path(__file__).parents[1]
@@ -93,6 +94,17 @@ def test_the_demo_offers_no_targets() -> None:
     shown = specmon("demo", "--help").stdout
     assert "--target " not in shown
     assert "--web.listen-address " in shown
+
+
+def test_no_flag_asks_for_an_address_where_none_is_meant() -> None:
+    """Pods and models are mappings, which one word cannot say: they have no flag, and their kind is told."""
+    shown = specmon("run", "--help").stdout
+    assert "--discovery.http " in shown
+    assert "--discovery.kubernetes" not in shown
+    assert "--economics.models" not in shown
+    kinds = {setting.name: setting.kind for setting in settings.describe()}
+    assert kinds["discovery.kubernetes"] == kinds["economics.models"] == "list of mapping"
+    assert kinds["discovery.http"] == kinds["targets"] == "list of URL or mapping"
 
 
 @pytest.mark.parametrize("name", ["inspect", "advise"])

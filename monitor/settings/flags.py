@@ -32,7 +32,8 @@ def add(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
         "settings", "each also as SPECMON_… in the environment and in the YAML file"
     )
     for setting in settings.describe():
-        if not (setting.nested or setting.secret or setting.name in without):
+        written = setting.kind != "list of mapping"  # those are for the file: one word cannot say a mapping
+        if written and not (setting.nested or setting.secret or setting.name in without):
             _add(group, setting)
 
 

@@ -275,4 +275,6 @@ def _kind_of(annotation: object) -> SettingType:
         return SettingType(f"list of {_kind_of(arguments[0]).words}")
     if origin is Mapping:
         return SettingType("mapping", secret=_kind_of(arguments[1]).secret)
-    return SettingType({bool: "true or false", str: "text"}.get(cast("type", annotation), "URL or mapping"))
+    plain = {bool: "true or false", str: "text"}.get(cast("type", annotation))
+    # A section of its own: only one with an address can be written as that alone.
+    return SettingType(plain or ("URL or mapping" if "url" in annotation.model_fields else "mapping"))  # type: ignore[attr-defined]
