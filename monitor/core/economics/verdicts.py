@@ -264,11 +264,14 @@ def level(sums: Floats, difference: Difference) -> base.Level:
     return base.Level(mal, max(mal - half, 1.0), mal + half, tuple(rate[tried].tolist()), drafts)
 
 
-def of_blocks(before: Floats, after: Floats, shared: int, *, single: bool = False) -> ReleaseVerdict | None:
+def of_blocks(
+    before: Floats, after: Floats, shared: int, *, single: bool = False, apart: float = 0.0
+) -> ReleaseVerdict | None:
     """Return the verdict on two sides that ran at the same time, None where there is too little.
 
     before, after [T, 18]: what each side counted in the same T blocks of time (columns as in
-    `detectors.base`). This is the whole comparison at once, of one replica a side as far as is known.
+    `detectors.base`). This is the whole comparison at once, of one replica a side as far as is known. Sides
+    that did not run at the same time are `apart` by what traffic did meanwhile, a variance in logits².
     """
     rate = rates(before.sum(0))
     old, old_variance = levels(before, rate, shared)
@@ -276,5 +279,5 @@ def of_blocks(before: Floats, after: Floats, shared: int, *, single: bool = Fals
     evidence = Blocks()
     for d, variance in zip((new - old).tolist(), (old_variance + new_variance).tolist(), strict=True):
         evidence = taken(evidence, d, variance) if math.isfinite(variance) else evidence
-    found = difference(evidence, 2.0 * REPLICA_SD**2)
+    found = difference(evidence, 2.0 * REPLICA_SD**2 + apart)
     return None if found is None else judged(found, rate, shared, single=single)

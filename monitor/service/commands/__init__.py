@@ -13,6 +13,7 @@ COMMANDS = {
     "top": "show the models of a running monitor in the terminal, worst first",
     "inspect": "say what one page of an engine (or several, in time order) shows",
     "replay": "run recorded history through the same pipeline and print what it would have said",
+    "compare": "say whether a second recording accepts more or less than a first one, and how sure that is",
     "advise": "say which num_speculative_tokens to set, and from what batch size it stops paying",
     "calibrate": "measure a server with speculation against one without: the gain, and equal outputs",
     "check-config": "show the effective settings, secrets masked, or the path of what is wrong in them",

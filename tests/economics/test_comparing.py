@@ -1,0 +1,104 @@
+"""Two recordings are compared with the right word, size and exit code, whatever was recorded when."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from monitor.__main__ import main
+from monitor.core.streams import comparing
+from monitor.service import commands
+from tests import captures
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+K, DRAFTS, START = 3, 3000, 1_700_000_000
+PAGE = """\
+# TYPE vllm:spec_decode_num_drafts counter
+vllm:spec_decode_num_drafts_total{{engine="0",model_name="m"}} {drafts}
+# TYPE vllm:spec_decode_num_draft_tokens counter
+vllm:spec_decode_num_draft_tokens_total{{engine="0",model_name="m"}} {tokens}
+# TYPE vllm:spec_decode_num_accepted_tokens counter
+vllm:spec_decode_num_accepted_tokens_total{{engine="0",model_name="m"}} {accepted}
+# TYPE vllm:spec_decode_num_accepted_tokens_per_pos counter
+"""
+POSITION = 'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",model_name="m",position="{at}"}} {count}\n'
+
+
+def recorded(folder: Path, logits: float, *, tokens: int = K, start: int = START, minutes: int = 20) -> str:
+    """Write a page a minute of an engine whose positions are all accepted at `logits`; return the folder."""
+    random = np.random.default_rng(tokens + start)
+    folder.mkdir()
+    rate = 1.0 / (1.0 + math.exp(-logits))
+    kept = np.zeros(tokens, int)
+    for minute in range(minutes + 1):
+        drafts = DRAFTS * minute
+        text = PAGE.format(drafts=drafts, tokens=drafts * tokens, accepted=kept.sum())
+        text += "".join(POSITION.format(at=at, count=count) for at, count in enumerate(kept))
+        (folder / f"{(start + 60 * minute) * 1000}.prom").write_text(text)
+        left = DRAFTS
+        for at in range(tokens):
+            left = random.binomial(left, rate)
+            kept[at] += left
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("logits", "word", "code"),
+    [(0.4, "worse", commands.FOUND), (1.0, "no_difference", commands.FINE), (1.6, "better", commands.FINE)],
+)
+def test_the_word_and_the_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], logits: float, word: str, code: int
+) -> None:
+    """Against an acceptance of 73 %, 60 % is worse, 83 % better, the same is neither; the interval holds the truth."""
+    sides = recorded(tmp_path / "a", 1.0), recorded(tmp_path / "b", logits)
+    assert main(["compare", "--json", *sides]) == code
+    said = json.loads(capsys.readouterr().out)
+    assert (said["verdict"], said["positions"], said["same_time"]) == (word, K, True)
+    rates = [1.0 / (1.0 + math.exp(-each)) for each in (1.0, logits)]
+    truth = sum(rates[1] ** n - rates[0] ** n for n in range(1, K + 1))
+    assert said["mal_difference_low"] <= truth <= said["mal_difference_high"]
+
+
+def test_another_k_is_no_difference_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three tokens against five of one acceptance: only the three that both draft are compared."""
+    sides = recorded(tmp_path / "a", 1.0), recorded(tmp_path / "b", 1.0, tokens=5)
+    assert main(["compare", "--json", *sides]) == commands.FINE
+    said = json.loads(capsys.readouterr().out)
+    assert (said["verdict"], said["positions"]) == ("no_difference", K)
+
+
+def test_another_time_is_another_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same difference, a day apart, has a wider interval than at the same time."""
+    before, today = recorded(tmp_path / "a", 1.0), recorded(tmp_path / "b", 1.2)
+    tomorrow = recorded(tmp_path / "c", 1.2, start=START + 86400)
+    widths = []
+    for after in (today, tomorrow):
+        main(["compare", "--json", before, after])
+        said = json.loads(capsys.readouterr().out)
+        widths.append(said["mal_difference_high"] - said["mal_difference_low"])
+    assert widths[1] > 1.5 * widths[0]
+
+
+def test_nothing_counted_is_not_enough() -> None:
+    """Sides without a minute have no word."""
+    assert comparing.compared(comparing.Recorded(), comparing.Recorded()).verdict is None
+
+
+def test_a_few_minutes_are_not_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs of five minutes say so to people, with exit code 0."""
+    run = str(captures.folder(captures.THINNED, "ngram"))
+    assert main(["compare", run, run]) == commands.FINE
+    assert capsys.readouterr().out.startswith("not enough yet\n")
+
+
+def test_a_model_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--model` of no stream is one line and exit code 2."""
+    run = recorded(tmp_path / "a", 1.0, minutes=2)
+    assert main(["compare", "--model", "x", run, run]) == commands.UNUSABLE
+    assert "read no model 'x', expected one of m" in capsys.readouterr().err
