@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from monitor.__main__ import main
+from monitor.core.detectors import base
 from monitor.core.streams import comparing
 from monitor.service import commands
 from tests import captures
@@ -83,6 +84,28 @@ def test_another_time_is_another_doubt(tmp_path: Path, capsys: pytest.CaptureFix
         said = json.loads(capsys.readouterr().out)
         widths.append(said["mal_difference_high"] - said["mal_difference_low"])
     assert widths[1] > 1.5 * widths[0]
+
+
+def test_means_alone_are_compared_in_tokens_per_draft() -> None:
+    """Where no position is told, the difference is that of whole drafts, not of their first token."""
+    random, sides = np.random.default_rng(1), []
+    for rate in (0.75, 0.6):
+        side = comparing.Recorded(single=True)
+        for minute in range(20):
+            tried, kept = DRAFTS, [0, 0, 0]
+            for at in range(K):
+                tried = kept[at] = random.binomial(tried, rate)
+            sums = np.zeros(base.NUM_SUMS)
+            sums[0], sums[base.POSITIONS] = DRAFTS + kept[0] + kept[1], sum(kept)
+            sums[base.DRAFTS], sums[base.ACCEPTED], sums[base.TOKENS] = DRAFTS, sum(kept), K * DRAFTS
+            side.minutes[minute] = sums
+        sides.append(side)
+    found = comparing.compared(*sides)
+    assert found.verdict is not None
+    truth = sum(0.6**n - 0.75**n for n in range(1, K + 1))
+    assert (found.verdict.outcome, found.positions) == ("worse", K)
+    assert found.verdict.low <= truth <= found.verdict.high
+    assert found.verdict.difference == pytest.approx(truth, rel=0.1)
 
 
 def test_nothing_counted_is_not_enough() -> None:

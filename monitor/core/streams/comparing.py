@@ -74,7 +74,7 @@ def compared(baseline: Recorded, candidate: Recorded) -> Compared:
     else:
         before, after = _in_order(baseline, candidate)
     single = baseline.single or candidate.single
-    positions = 1 if single else _shared(before, after)
+    positions = _usual_depth(before, after) if single else _shared(before, after)
     if not positions:
         return Compared(None, len(before), 0, same_time)
     apart = 0.0 if same_time else _traffic_variance(baseline, candidate)
@@ -96,6 +96,12 @@ def _shared(before: Floats, after: Floats) -> int:
     """Return how many positions from the first on both sides drafted."""
     tried = [sums[:, base.TRIALS].sum(0) > 0.0 for sums in (before, after)]
     return int(np.logical_and.accumulate(tried[0] & tried[1]).sum())
+
+
+def _usual_depth(before: Floats, after: Floats) -> int:
+    """Return how many tokens the shorter drafts of the two sides have; 0 where nothing was drafted."""
+    lengths = [sums[:, base.TOKENS].sum() / max(sums[:, base.DRAFTS].sum(), 1e-9) for sums in (before, after)]
+    return round(max(min(lengths), 1.0)) if len(before) and min(lengths) > 0.0 else 0
 
 
 def _traffic_variance(baseline: Recorded, candidate: Recorded) -> float:
