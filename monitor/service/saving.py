@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from monitor import store
-from monitor.core import events, streams
+from monitor.core import events, pipeline, streams
 from monitor.core.streams import checkpoint
 
 if TYPE_CHECKING:
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from monitor.core.events import Event
+    from monitor.core.pipeline import Plan
+    from monitor.core.streams import State
     from monitor.core.streams.history import HistoryBucket
     from monitor.notify import Notifier
     from monitor.notify.notifier import KeptNotices
     from monitor.service.snapshot import SnapshotParts
+    from monitor.store import Store
 
     Labels = Callable[[Event], Mapping[str, str]]
 
@@ -49,6 +52,18 @@ class Cut:
     buckets: Sequence[HistoryBucket]
 
 
+def restored(plan: Plan, kept: Store) -> State:
+    """Return the state that was saved, or a new one where there is none that this version can use."""
+    blobs = kept.load()
+    if not blobs:
+        return pipeline.begin(plan)
+    try:
+        return checkpoint.thaw(plan, blobs)
+    except checkpoint.UnusableStateError as error:
+        log.warning("beginning anew: %s", error)
+        return pipeline.begin(plan)
+
+
 class Saver:
     """Saves what `facts` hold and what was noted; `labels` gives those of an event's target."""
 
@@ -57,11 +72,12 @@ class Saver:
         self._unsaved: list[Event] = []
         self._offers: list[_Offer] = []
         self._all_asked = True
+        self._buckets: list[HistoryBucket] = []
 
     @property
     def waits(self) -> bool:
         """Whether something happened since the last save that is not to wait for the next bucket."""
-        return bool(self._unsaved or self._offers or self._all_asked)
+        return bool(self._unsaved or self._offers or self._all_asked or self._buckets)
 
     def note(self, events: Iterable[Event], *, again: bool = False) -> None:
         """Take events of the state, its lock held. `again`: they are open after their end was told."""
@@ -69,6 +85,10 @@ class Saver:
             log.info("event", extra=_in_short(event))
             self._unsaved.append(event)
             self._offers.append(_Offer(event, again and event.status == "open"))
+
+    def keep(self, buckets: Iterable[HistoryBucket]) -> None:
+        """Take buckets of history that are not those of a save's own time, the state's lock held."""
+        self._buckets += buckets
 
     def ask_all(self) -> None:
         """Have the receivers brought to what is open at the next save."""
@@ -101,7 +121,8 @@ class Saver:
 
     def _cut(self, record: Callable[[], Sequence[HistoryBucket]] | None) -> Cut:
         with self._facts.lock:
-            buckets = record() if record is not None else []
+            kept, self._buckets = self._buckets, []
+            buckets = [*kept, *(record() if record is not None else ())]
             unsaved, self._unsaved = self._unsaved, []
             offers, self._offers = self._offers, []
             asked, self._all_asked = self._all_asked, False

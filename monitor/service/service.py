@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from monitor import notify
 from monitor.core import pipeline, streams
 from monitor.core.pages import engines
-from monitor.core.streams import checkpoint, history, losses, presence
+from monitor.core.streams import history, losses, presence
 from monitor.core.vocabulary import STATES
 from monitor.metrics import selfmetrics
 from monitor.service import complaints, probes, pulse, saving, snapshot
@@ -88,10 +88,11 @@ class Service:
         self._pending: list[Scrape] = []
         self._arrived, self._stepping = asyncio.Event(), threading.Lock()
         self._recorder = history.Recorder()
+        self._past = math.nan  # the time of the past that is being stepped, while it is
         self._running: set[str] = set()
         self._pulse = pulse.Pulse()
         self._reload = (True, clock())
-        self._state = self._restored()
+        self._state = saving.restored(plan, kept)
         self._scraper = http.Scraper(targets, self._deliver, clock)
         self._engines: dict[str, str] = {}
         self._complaints = complaints.Complaints()
@@ -112,7 +113,12 @@ class Service:
         wanted = {"scrape", "step", "save", "notify"} | ({"discovery"} if self._discovery else set())
         wanted |= {"query"} if self._queried else set()
         missing = wanted - self._running
-        return not missing, f"not running: {', '.join(sorted(missing))}" if missing else "all loops run"
+        if missing:
+            return False, f"not running: {', '.join(sorted(missing))}"
+        return True, "; ".join(filter(None, ("all loops run", self._progress())))
+
+    def _progress(self) -> str:
+        return self._queried.progress if self._queried is not None else ""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then save and return."""
@@ -171,6 +177,7 @@ class Service:
             urls=self._scraped,
             config=config,
             ready=self.ready,
+            progress=self._progress,
             self_families=self._self_families,
             started_at=self._clock(),
             simulated=simulated,
@@ -184,25 +191,29 @@ class Service:
         finally:
             self._running.discard(name)
 
-    def _restored(self) -> streams.State:
-        blobs = self._store.load()
-        if not blobs:
-            return pipeline.begin(self._plan)
-        try:
-            return checkpoint.thaw(self._plan, blobs)
-        except checkpoint.UnusableStateError as error:
-            log.warning("beginning anew: %s", error)
-            return pipeline.begin(self._plan)
-
     def _deliver(self, scrape: Scrape) -> None:
         self._pending.append(scrape)
         self._arrived.set()
 
     def _take(self, batch: list[Scrape]) -> None:
-        """Step at once with what the query API had at one time, so that no hour of it is held in memory."""
+        """Step at once with what the query API had at one time, so that no hour of it is held in memory.
+
+        What is of the past is noted under its own times.
+        """
         self._list()
         self._pending += [scrape for scrape in batch if scrape.target not in self._scraped]
-        self._step()
+        at = min((scrape.at for scrape in batch), default=math.inf)
+        if self._scraped or self._queried is None or not self._queried.is_past(at):
+            self._step()
+            return
+        self._past = at
+        try:
+            self._step()
+            with self._facts.lock.first():
+                if not at - self._recorder.at < self._bucket:
+                    self._saver.keep(self._taken())
+        finally:
+            self._past = math.nan
 
     def _list(self) -> None:
         """Note which targets there are; one that is scraped is not read from the query API."""
@@ -294,7 +305,11 @@ class Service:
 
     def _note_states(self) -> None:
         """Remember since when each stream is in its state."""
-        streams.note_states(self._state, self._clock(), self._plan.limits)
+        streams.note_states(self._state, self._now(), self._plan.limits)
+
+    def _now(self) -> float:
+        """The time of what is being stepped: the clock's, but for the past that is being read."""
+        return self._clock() if math.isnan(self._past) else self._past
 
     def _labels(self, event: Event) -> dict[str, str]:
         declared = self._plan.declared.get(event.key.target) if event.key else None
@@ -331,9 +346,19 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(pool, self._store.keep_notices, notices)
 
     def _record(self) -> list[history.HistoryBucket]:
-        """Return the buckets of history since the last call, the lock held."""
+        """Return the buckets of history since the last call, the lock held.
+
+        Nothing while the query API is behind: what it has will come with its own times.
+        """
+        if self._queried is not None and not self._scraped and not self._queried.complete:
+            if not self._progress():
+                self._note_states()
+            return []
         self._note_states()
-        taken = self._recorder.take(self._state, STATES, self._clock())
+        return self._taken()
+
+    def _taken(self) -> list[history.HistoryBucket]:
+        taken = self._recorder.take(self._state, STATES, self._now())
         return [*taken, *history.of_models(self._state, taken, tuple(shown.STATES))]
 
     def _self_families(self) -> Iterable[Family]:

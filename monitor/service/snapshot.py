@@ -57,6 +57,7 @@ class SnapshotParts:
     simulated: bool = False
     shown: stream_views.Shown = field(default_factory=stream_views.Shown)
     external_url: str = ""
+    progress: Callable[[], str] = str
 
 
 class Snapshot:
@@ -127,6 +128,11 @@ class Snapshot:
     def config(self) -> str:
         """The effective settings as YAML, secrets masked."""
         return self._facts.config()
+
+    @property
+    def progress(self) -> str:
+        """How far the past has been read, while it is."""
+        return self._facts.progress()
 
     def ready(self) -> tuple[bool, str]:
         """Whether all loops run."""

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 FIRST_STEPS = 60  # of a range, as long as it is not known how many series there are
 MOST_VALUES = 1_000_000  # of all series in one answer: some 50 MB of JSON
+_SHORT = 4  # intervals: nobody is told that so little is missing
 _EXACT = 3  # decimals of a time that the API keeps
 
 
@@ -68,6 +69,26 @@ class GridReader:
         self._asked = 0
         self._seconds = math.nan
         self._failing = ""
+        self._first = math.nan  # of what is being caught up with
+
+    @property
+    def unread(self) -> float:
+        """Seconds of the past that are being read and have not been delivered yet; 0 where that is done."""
+        return 0.0 if math.isnan(self._first) else max(self._due() - max(self._first, self._last), 0.0)
+
+    @property
+    def progress(self) -> str:
+        """How far the past has been read, in a sentence; empty where nothing of it is being read."""
+        unread = self.unread
+        if unread <= _SHORT * self._wanted.interval:
+            return ""
+        span = self._due() - self._first
+        done = 100.0 * (1.0 - unread / span)
+        return f"the past of {span / 60:.0f} min is being read: {done:.0f} % done"
+
+    def is_past(self, unix_seconds: float) -> bool:
+        """Whether later times than this are there to be read already."""
+        return unix_seconds < self._due() - self._wanted.interval / 2.0
 
     @property
     def complete(self) -> bool:
@@ -109,6 +130,8 @@ class GridReader:
             "Unix time up to which all is read.",
         )
         yield single(name, "gauge", help_text, self._last)
+        help_text = "Seconds of the past that are being caught up with and not read yet."
+        yield single("specmon_prometheus_unread_seconds", "gauge", help_text, self.unread)
         help_text = "Targets that the query API has series of, this shard's."
         yield single("specmon_prometheus_targets", "gauge", help_text, len(self._pages.targets))
         name = "specmon_prometheus_ambiguous_targets"
@@ -127,6 +150,7 @@ class GridReader:
         wanted = self._wanted
         earliest = due - wanted.lookback
         first = earliest if not self._last >= earliest else self._last + wanted.interval
+        self._first = first - wanted.interval
         try:
             async for batch in self.history(api, _on_grid(first, wanted.interval), due):
                 if batch:
@@ -138,6 +162,8 @@ class GridReader:
                 self._failing = error.reason
                 log.warning("nothing read, will be read later: %s", error, extra={"reason": error.reason})
             return
+        finally:
+            self._first = math.nan
         if self._failing:
             self._failing = ""
             log.info("the query API answers again")

@@ -129,6 +129,10 @@ class View(Protocol):
     def simulated(self) -> bool:
         """Whether the engines behind these numbers are the simulated ones of `specmon demo`."""
 
+    @property
+    def progress(self) -> str:
+        """How far the past has been read from a query API, in a sentence; empty where none is being read."""
+
     def streams(self) -> Sequence[StreamView]:
         """All streams, in no particular order; the same records at every call, so it may be called often."""
 

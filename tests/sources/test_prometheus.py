@@ -18,8 +18,10 @@ from aiohttp import web
 from monitor import sources
 from monitor.core import events, pipeline
 from monitor.core.streams import summaries
+from monitor.service import service
 from monitor.service.commands import replay
 from monitor.sources import prometheus, promql, queries
+from monitor.store import Store
 from tests import captures
 from tests.sources import scraped
 from tests.test_commands import specmon
@@ -271,6 +273,43 @@ def failures(reader: prometheus.GridReader) -> dict[str, float]:
         str(column.blocks[0]).split('"')[1]: float(np.asarray(column.values)[0]) for column in family.columns
     }
     return {reason: count for reason, count in counts.items() if count}
+
+
+async def test_the_past_keeps_its_own_times() -> None:
+    """An hour that is caught up with becomes minutes of history at their times, and says meanwhile how far it is."""
+    began = time.time()
+    meanwhile: list[tuple[str, float]] = []
+    kept = Store("")
+    async with listening(Api()) as url:
+        asked = prometheus.Wanted(queries.QueryServer(url), interval=15.0, offset=0.0, lookback=3600.0)
+        reader = prometheus.GridReader(asked, time.time)
+        one = service.Service(pipeline.Plan(), (), kept, clock=time.time, queried=reader)
+        take = one._take
+
+        def noting(batch: list[Scrape]) -> None:
+            take(batch)
+            meanwhile.append((one.ready()[1], reader.unread))
+
+        one._take = noting  # type: ignore[method-assign]
+        stop = asyncio.Event()
+        task = asyncio.create_task(one.run(stop))
+        await until(lambda: reader.complete and not reader.progress)
+        look = one.snapshot()
+        stop.set()
+        await task
+    (stream,) = look.streams()
+    buckets = [each for each in look.history(stream.id, began - 3700.0, began) if each.drafts]
+    assert len(buckets) >= 58
+    assert [each.seconds for each in buckets[:58]] == [60.0] * 58
+    assert [each.drafts for each in buckets[:58]] == pytest.approx([60.0] * 58, abs=0.01)
+    assert buckets[0].at < began - 3500.0
+    assert stream.state_since is not None
+    assert stream.state_since < began - 3000.0
+    sentence, unread = meanwhile[len(meanwhile) // 2]
+    assert re.fullmatch(r"all loops run; the past of 60 min is being read: (49|5\d) % done", sentence)
+    assert unread == pytest.approx(1800.0, abs=60.0)
+    assert meanwhile[-1][1] <= asked.interval
+    kept.close()
 
 
 async def test_an_outage_is_counted_and_caught_up() -> None:

@@ -298,6 +298,11 @@ class Service:
         """Settings."""
         return f"targets:\n  - url: http://{HOSTILE}\n    bearer_token: '…'\n"
 
+    @property
+    def progress(self) -> str:
+        """Nothing of the past is being read."""
+        return ""
+
     def ready(self) -> tuple[bool, str]:
         """Whether it runs."""
         return (True, "all loops run") if self.well else (False, "the scrape loop has not started")

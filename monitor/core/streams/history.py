@@ -59,6 +59,11 @@ class Recorder:
     def __init__(self) -> None:
         self._at = np.nan
 
+    @property
+    def at(self) -> float:
+        """Unix time of the last call of `take`, NaN before the first."""
+        return self._at
+
     def take(self, state: State, names: Sequence[str], now: float) -> list[HistoryBucket]:
         """Return the buckets since the last call, with the states that were noted; nothing at the first."""
         totals, before = state.sums["total"].copy(), state.recorded

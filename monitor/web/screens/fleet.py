@@ -35,6 +35,7 @@ def page(view: View, site: Site, chosen: Selection, streams: Sequence[StreamView
         site,
         "Speculative decoding report",
         _verdicts(view, found, everything, site, chosen),
+        _progress(view),
         _unseen(view, site),
         choosing.counts(everything, site, chosen, MODELS_PER_PAGE),
         choosing.form(everything, site, chosen),
@@ -74,6 +75,11 @@ def _verdicts(
 
 def _verdict(standing: ModelView, now: float, site: Site) -> Markup:
     return tag("li", model_list.verdict(standing, now, site), class_=f"headline {model_list.mood(standing)}")
+
+
+def _progress(view: View) -> Markup | None:
+    words = f"Not up to date: {view.progress}. What is shown is of the time read last."
+    return tag("p", words, class_="headline warn") if view.progress else None
 
 
 def _unseen(view: View, site: Site) -> Markup | None:
