@@ -13,6 +13,9 @@ from monitor.core.counts.deltas import Counts
 from monitor.core.pages.engines.base import NUM_COUNTERS, UNKNOWN, Counter, Evidence, Reading
 from monitor.core.pages.scrapes import Failure, Scrape
 from monitor.core.streams import checkpoint
+from monitor.service import snapshot
+from monitor.service.locking import StateLock
+from monitor.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from monitor.core.events import Event
+    from monitor.core.pipeline import Plan
+    from monitor.core.streams import State
 
 MODEL_NAME = "org/model"
 START = 1_700_000_000.0
@@ -149,6 +154,23 @@ def sums(counted: Counts) -> windows.Sums:
     state = np.zeros(len(counted.rows), windows.dtype(1, counted.accepted.shape[1]))
     windows.add(state, counted, (60.0,))
     return windows.total(state)
+
+
+def parts(
+    plan: Plan, state: State, urls: Mapping[str, str], kept: Store | None = None, *, started_at: float = START
+) -> snapshot.SnapshotParts:
+    """Return what a look at a service would be made from that has this state."""
+    return snapshot.SnapshotParts(
+        plan=plan,
+        state=state,
+        store=kept or Store(""),
+        lock=StateLock(),
+        urls=urls,
+        config=str,
+        ready=lambda: (True, ""),
+        self_families=list,
+        started_at=started_at,
+    )
 
 
 def array(values: Sequence[float]) -> npt.NDArray[np.float64]:

@@ -8,7 +8,7 @@ read. Nothing here is written by hand but what the engines do.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,8 +17,6 @@ from monitor.core import pipeline
 from monitor.core.pages.scrapes import Failure, Scrape
 from monitor.core.streams import presence
 from monitor.service import snapshot
-from monitor.service.locking import StateLock
-from monitor.store import Store
 from tests import made
 
 if TYPE_CHECKING:
@@ -63,18 +61,7 @@ def played(situation: Situation, seed: int = 3) -> Iterator[tuple[int, list[Fami
     state = pipeline.begin(plan)
     names = [f"engine-{number}:8000" for number in range(situation.engines)]
     engines = [_Engine(name, number, seed) for number, name in enumerate(names)]
-    facts = snapshot.SnapshotParts(
-        plan=plan,
-        state=state,
-        store=Store(""),
-        lock=StateLock(),
-        urls={},
-        config=str,
-        ready=lambda: (True, ""),
-        self_families=list,
-        started_at=START,
-        external_url=SITE,
-    )
+    facts = replace(made.parts(plan, state, {}, started_at=START), external_url=SITE)
     for minute in range(situation.minutes):
         doing = [situation.doing(number, minute) for number in range(situation.engines)]
         facts.urls = {name: name for name, what in zip(names, doing, strict=True) if what != "absent"}

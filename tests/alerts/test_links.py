@@ -12,8 +12,7 @@ from alerts import phrases
 from monitor.core import pipeline, streams
 from monitor.core.pages.scrapes import Scrape
 from monitor.service import snapshot
-from monitor.service.locking import StateLock
-from monitor.store import Store
+from tests import made
 from tests.alerts import tools
 
 if TYPE_CHECKING:
@@ -29,17 +28,7 @@ def view() -> snapshot.Snapshot:
     state = pipeline.begin(plan)
     for at in (0.0, 15.0):
         pipeline.step(plan, state, [Scrape("vllm-0:8000", at, body=body)])
-    facts = snapshot.SnapshotParts(
-        plan=plan,
-        state=state,
-        store=Store(""),
-        lock=StateLock(),
-        urls={"vllm-0:8000": "http://vllm-0:8000/metrics"},
-        config=str,
-        ready=lambda: (True, "ready"),
-        self_families=list,
-        started_at=0.0,
-    )
+    facts = made.parts(plan, state, {"vllm-0:8000": "http://vllm-0:8000/metrics"}, started_at=0.0)
     return snapshot.Snapshot(facts, 15.0)
 
 

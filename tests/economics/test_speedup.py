@@ -11,8 +11,7 @@ from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams import State, summaries
 from monitor.core.streams.worth import Told
 from monitor.service import snapshot
-from monitor.service.locking import StateLock
-from monitor.store import Store
+from tests import made
 
 START, INTERVAL = 1.7e9, 15.0
 SCRAPES = 120
@@ -62,17 +61,7 @@ def test_metric_and_page_say_the_same_speedup() -> None:
     plan = pipeline.Plan(told={"m": Told(plain_step_seconds=DECLARED)})
     state = half_drafted(plan)
     now = START + INTERVAL * (SCRAPES - 1)
-    parts = snapshot.SnapshotParts(
-        plan=plan,
-        state=state,
-        store=Store(""),
-        lock=StateLock(),
-        urls={"t": "http://t/metrics"},
-        config=str,
-        ready=lambda: (True, ""),
-        self_families=list,
-        started_at=START,
-    )
+    parts = made.parts(plan, state, {"t": "http://t/metrics"}, started_at=START)
     (record,) = summaries.over_window(plan, state, WINDOW, now)
     page = record["payoff"]
     assert isinstance(page, dict)

@@ -16,9 +16,9 @@ from monitor.service import snapshot
 from monitor.service.demo import page as simulated
 from monitor.service.demo import simulated_fleet
 from monitor.service.demo.engine import WARM_UP_SECONDS, Phase, Scenario, SimulatedEngine
-from monitor.service.locking import StateLock
 from monitor.store import Store
 from monitor.web import openapi, shapes, tags
+from tests import made
 from tests.web import made_fleet
 from tests.web.fleet_of_five import HOSTILE, MODEL, NOW, Service
 from tests.web.serving import client
@@ -47,16 +47,8 @@ def collapsed() -> snapshot.Snapshot:
         batch = [Scrape(f"t{n}", START + second, body=page.render()) for n, page in enumerate(pages)]
         step = pipeline.step(plan, state, batch)
         kept.save({}, [events.as_json(event) for event in step.events], [])
-    parts = snapshot.SnapshotParts(
-        plan=plan,
-        state=state,
-        store=kept,
-        lock=StateLock(),
-        urls={"t0": "http://t0/metrics", "t1": "http://t1/metrics"},
-        config=str,
-        ready=lambda: (True, ""),
-        self_families=list,
-        started_at=START,
+    parts = made.parts(
+        plan, state, {"t0": "http://t0/metrics", "t1": "http://t1/metrics"}, kept, started_at=START
     )
     return snapshot.Snapshot(parts, START + SECONDS)
 
