@@ -79,9 +79,9 @@ class Saver:
         """Whether something happened since the last save that is not to wait for the next bucket."""
         return bool(self._unsaved or self._offers or self._all_asked or self._buckets)
 
-    def note(self, events: Iterable[Event], *, again: bool = False) -> None:
+    def note(self, news: Iterable[Event], *, again: bool = False) -> None:
         """Take events of the state, its lock held. `again`: they are open after their end was told."""
-        for event in events:
+        for event in news:
             log.info("event", extra=_in_short(event))
             self._unsaved.append(event)
             self._offers.append(_Offer(event, again and event.status == "open"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES
-from monitor.web import answers, headlines, routes, selection, standings, supposing
+from monitor.web import answers, asking, headlines, routes, selection, standings, supposing
 from monitor.web.asking import MAX_LIMIT, Ask, Refused
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def streams(ask: Ask, view: View) -> Answer:
 def stream(ask: Ask, view: View) -> Answer:
     """Answer `/api/v1/streams/{stream}`."""
     ask.expect()
-    return answers.as_json(routes.described_stream(ask, view, routes.known_stream(ask, view)))
+    return answers.as_json(routes.described_stream(ask, view, asking.known_stream(view, ask.path["stream"])))
 
 
 def fleet(ask: Ask, view: View) -> Answer:
@@ -100,8 +100,8 @@ def events(ask: Ask, view: View) -> Answer:
     """Answer `/api/v1/events`: newest first, page by page."""
     ask.expect(*_EVENT_FILTERS, "since", "until", "page", "limit")
     wanted = ask.query.get("stream")
-    if wanted is not None and view.stream(wanted) is None:
-        raise Refused(404, f"no stream {wanted!r}; /api/v1/streams lists them")
+    if wanted is not None:
+        asking.known_stream(view, wanted)
     known = {"status": ("open", "closed"), "kind": EVENT_KINDS, "severity": SEVERITIES}
     for name, values in (*known.items(), ("scope", ("replica", "fleet"))):
         ask.choice(name, values)
@@ -140,20 +140,19 @@ def event(ask: Ask, view: View) -> Answer:
 def advice(ask: Ask, view: View) -> Answer:
     """Answer `/api/v1/advice/{stream}`: which num_speculative_tokens, at what gain."""
     ask.expect()
-    return answers.as_json(view.advice(routes.known_stream(ask, view).id))
+    return answers.as_json(view.advice(asking.known_stream(view, ask.path["stream"]).id))
 
 
 def what_if(ask: Ask, view: View) -> Answer:
     """Answer `/api/v1/what-if`: the numbers of `/report/what-if`."""
     ask.expect(*supposing.PARAMETERS)
-    asked = supposing.asked(ask, view)
-    return answers.as_json(supposing.as_record(asked, supposing.outcome(asked)))
+    return answers.as_json(supposing.as_record(supposing.asked(ask, view)))
 
 
 def history(ask: Ask, view: View) -> Answer:
     """Answer `/api/v1/history/{stream}`: what happened between `start` and `end`, oldest first."""
     ask.expect("start", "end")
-    found = routes.known_stream(ask, view)
+    found = asking.known_stream(view, ask.path["stream"])
     end = ask.time("end")
     end = view.now if end is None else end
     start = ask.time("start")

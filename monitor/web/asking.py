@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from monitor.web.links import Links
     from monitor.web.screens.layout import Site
+    from monitor.web.view import StreamView, View
 
 MEDIA_TYPES = {
     "html": "text/html",
@@ -87,6 +88,14 @@ class Ask:
             )
             raise Refused(400, message)
         return at
+
+
+def known_stream(view: View, stream_id: str) -> StreamView:
+    """Return the stream of this id, which must be known."""
+    found = view.stream(stream_id)
+    if found is None:
+        raise Refused(404, f"no stream {stream_id!r}; /api/v1/streams lists them")
+    return found
 
 
 def best_media_type(accept: str, offered: Sequence[str]) -> str | None:

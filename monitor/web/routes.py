@@ -114,7 +114,7 @@ def report_stream(ask: Ask, view: View) -> Answer:
     ask.expect("format", "refresh", "range")
     ask.whole("refresh", 0, 1, _MAX_REFRESH)
     chosen = ask.choice("range", stream.RANGES) or stream.DEFAULT_RANGE
-    found = known_stream(ask, view)
+    found = asking.known_stream(view, ask.path["stream"])
     match ask.format(*_REPORT_FORMATS):
         case "json":
             return answers.as_json(described_stream(ask, view, found))
@@ -202,11 +202,10 @@ def what_if(ask: Ask, view: View) -> Answer:
     ask.expect("format", *supposing.PARAMETERS)
     wanted = ask.format("html", "json")
     asked = supposing.asked(ask, view)
-    found = supposing.outcome(asked)
     if wanted == "json":
-        return answers.as_json(supposing.as_record(asked, found))
+        return answers.as_json(supposing.as_record(asked))
     said = {name: value for name, value in ask.query.items() if name in supposing.PARAMETERS and value}
-    return answers.html(what_if_page.page(asked, found, ask.site, f"?{urlencode(said)}" if said else ""))
+    return answers.html(what_if_page.page(asked, ask.site, f"?{urlencode(said)}" if said else ""))
 
 
 def targets(ask: Ask, view: View) -> Answer:
@@ -231,14 +230,6 @@ def ready(ask: Ask, view: View) -> Answer:
     ask.expect()
     well, sentence = view.ready()
     return answers.text(f"{sentence}\n", 200 if well else 503)
-
-
-def known_stream(ask: Ask, view: View) -> StreamView:
-    """Return the stream that the path names."""
-    found = view.stream(ask.path["stream"])
-    if found is None:
-        raise Refused(404, f"no stream {ask.path['stream']!r}; /api/v1/streams lists them")
-    return found
 
 
 def overview(ask: Ask, view: View, views: list[StreamView]) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from monitor.core.economics import advice, suppositions
 from monitor.core.economics.advice import StepModel
 from monitor.core.economics.suppositions import CacheMemory, Supposition
-from monitor.web import fields
+from monitor.web import asking, fields
 from monitor.web.asking import Refused
 
 if TYPE_CHECKING:
@@ -56,38 +56,32 @@ _MEMORY = ("cache_gib", "request_gib", "draft_gib")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is supposed: as texts for the form, as numbers, and what of it is an example or a stream's own."""
+    """What is supposed, as texts for the form and as numbers; what follows; whose numbers they are."""
 
     texts: Mapping[str, str]
     supposed: Supposition
+    prospect: Prospect
     stream: StreamView | None
     notes: tuple[str, ...]
 
 
 def asked(ask: Ask, view: View) -> Asked:
     """Return the supposition of a request: what it says, else the stream's numbers, else an example."""
-    stream = _stream(ask, view)
+    named = ask.query.get("stream", "").strip()
+    stream = asking.known_stream(view, named) if named else None
     own, notes = ({}, []) if stream is None else _of_stream(stream, view.advice(stream.id))
     given = {name: value.strip() for name, value in ask.query.items() if value.strip()}
     examples = {name: each.example for name, each in QUANTITIES.items()} | {ACCEPTANCE: _EXAMPLE_ACCEPTANCE}
     texts = {name: given.get(name) or own.get(name) or examples[name] for name in examples}
-    return Asked(texts, _supposition(texts), stream, tuple(notes))
-
-
-def _stream(ask: Ask, view: View) -> StreamView | None:
-    name = ask.query.get("stream", "").strip()
-    if not name:
-        return None
-    found = view.stream(name)
-    if found is None:
-        raise Refused(404, f"no stream {name!r}; /api/v1/streams lists them")
-    return found
+    supposed = _supposition(texts)
+    return Asked(texts, supposed, suppositions.outcome(supposed), stream, tuple(notes))
 
 
 def _of_stream(stream: StreamView, advised: Record) -> tuple[dict[str, str], list[str]]:
     """Return the numbers that a stream has, and a sentence for what it has not."""
     notes = []
-    conditional = _leading(fields.numbers(stream.estimate, "conditional"))
+    told = fields.numbers(stream.estimate, "conditional")
+    conditional = advice.measured(math.nan if value is None else value for value in told)
     if not conditional and (alpha := fields.number(stream.estimate, "alpha")) is not None:
         conditional = [alpha]
         notes.append("The page has no acceptance per position: one rate for all, fitted to its totals.")
@@ -109,16 +103,6 @@ def _of_stream(stream: StreamView, advised: Record) -> tuple[dict[str, str], lis
     if conditional:
         texts[ACCEPTANCE] = " ".join(_short(value) for value in conditional)
     return texts, notes
-
-
-def _leading(values: list[float | None]) -> list[float]:
-    """Return the values up to the first unknown one."""
-    found = []
-    for value in values:
-        if value is None:
-            break
-        found.append(min(max(value, 0.0), 1.0))
-    return found
 
 
 def _in_ms(value: float | None) -> float | None:
@@ -196,9 +180,9 @@ def _acceptances(text: str) -> tuple[float, ...]:
     return values
 
 
-def as_record(asked_for: Asked, found: Prospect) -> dict[str, object]:
+def as_record(asked_for: Asked) -> dict[str, object]:
     """Return the JSON of a supposition and what follows from it."""
-    supposed = asked_for.supposed
+    supposed, found = asked_for.supposed, asked_for.prospect
     return {
         "stream": asked_for.stream.id if asked_for.stream else None,
         "supposed": {
@@ -222,9 +206,9 @@ def as_record(asked_for: Asked, found: Prospect) -> dict[str, object]:
     }
 
 
-def sentence(asked_for: Asked, found: Prospect) -> str:
+def sentence(asked_for: Asked) -> str:
     """Return what follows in words."""
-    tokens = asked_for.supposed.num_speculative_tokens
+    found, tokens = asked_for.prospect, asked_for.supposed.num_speculative_tokens
     if not tokens:
         return f"Without draft tokens a token takes {_ms(found.plain_step_seconds)}."
     faster = (
@@ -247,9 +231,7 @@ def _limit(found: Prospect) -> str:
 def _both(supposed: Supposition, found: Prospect) -> str:
     if supposed.weights_ratio == 1.0:
         return ""
-    return (
-        f" Together with the quantised weights: {found.speedup_of_both:.2f}× as fast as plain steps of now."
-    )
+    return f"Together with the quantised weights: {found.speedup_of_both:.2f}× as fast as plain steps of now."
 
 
 def _filled(full: Full | None) -> str:
@@ -263,8 +245,3 @@ def _filled(full: Full | None) -> str:
 
 def _ms(seconds: float) -> str:
     return f"{seconds / _MILLI:.2f} ms"
-
-
-def outcome(asked_for: Asked) -> Prospect:
-    """Return what follows from what is supposed."""
-    return suppositions.outcome(asked_for.supposed)

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 DEEPEST = 12
 """Largest k that is looked at: beyond it no engine's default batch verifies them for nothing."""
@@ -132,7 +133,7 @@ def of(
 
     Raises ValueError where no position was measured.
     """
-    usable = _measured(conditional)
+    usable = measured(conditional)
     if not usable:
         raise ValueError("no position's acceptance is measured: nothing to advise on")
     schedule = [(size, best(options(usable, model, size), current)) for size in BATCH_SIZES]
@@ -151,14 +152,9 @@ def of(
     )
 
 
-def _measured(conditional: Sequence[float]) -> list[float]:
-    """Return the conditionals up to the first that is unknown."""
-    usable: list[float] = []
-    for value in conditional:
-        if not math.isfinite(value):
-            break
-        usable.append(min(max(value, 0.0), 1.0))
-    return usable
+def measured(conditional: Iterable[float]) -> list[float]:
+    """Return the conditionals up to the first that is unknown, each from 0 to 1."""
+    return [min(max(value, 0.0), 1.0) for value in takewhile(math.isfinite, conditional)]
 
 
 def steps_of(schedule: Sequence[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:

@@ -9,6 +9,7 @@ said. Without a plain step time only what each token gains is told.
 from __future__ import annotations
 
 import math
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +51,7 @@ def of_row(plan: Plan, state: State, made: Estimates, row: int) -> Record:
     `best` is None and `notes` says why where no k can be advised.
     """
     identity = state.identities[row]
-    conditional = _measured(made, row)
+    conditional = list(takewhile(math.isfinite, made.conditional[row].tolist()))
     tokens = identity.num_speculative_tokens or len(conditional)
     notes: list[str] = []
     record: Record = {"stream": identity.id, "num_speculative_tokens": tokens or None}
@@ -70,15 +71,6 @@ def of_row(plan: Plan, state: State, made: Estimates, row: int) -> Record:
     notes += [] if scaled else [NO_SCHEDULE]
     told = _as_json(found, batch_size, identity.engine, notes, scaled=scaled)
     return record | told | {"step_model": {name: getattr(model, name) for name in _OF_A_STEP}}
-
-
-def _measured(made: Estimates, row: int) -> list[float]:
-    values: list[float] = []
-    for value in made.conditional[row]:
-        if not math.isfinite(value):
-            break
-        values.append(float(value))
-    return values
 
 
 def _plain(plan: Plan, state: State, made: Estimates, row: int) -> Plain | None:

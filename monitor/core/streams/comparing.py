@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from monitor.core.economics.verdicts import ReleaseVerdict
     from monitor.core.streams import State
 
-SECONDS_PER_HOUR = 3600.0
-
 
 @dataclass(slots=True)
 class Recorded:
@@ -109,6 +107,4 @@ def _traffic_variance(baseline: Recorded, candidate: Recorded) -> float:
     if not baseline.minutes or not candidate.minutes:
         return 0.0
     first, second = sorted((min(side.minutes), max(side.minutes)) for side in (baseline, candidate))
-    hours = max(second[0] - first[1], 0) * releases.BLOCK_SECONDS / SECONDS_PER_HOUR
-    gap = min(releases.GAP_SD_PER_HOUR * hours, releases.MOST_GAP_SD)
-    return releases.WANDER_SD**2 + gap * gap
+    return releases.WANDER_SD**2 + releases.gap_variance((second[0] - first[1]) * releases.BLOCK_SECONDS)

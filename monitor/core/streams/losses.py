@@ -56,9 +56,9 @@ class Losses:
     shares: Mapping[str, Floats]
 
 
-def stamped(plan: Plan, state: State, events: Sequence[Event]) -> list[Event]:
+def stamped(plan: Plan, state: State, news: Sequence[Event]) -> list[Event]:
     """Return the events with what each costs; what is held open says the same from now on."""
-    return [_stamped(plan, state, event) for event in events]
+    return [_stamped(plan, state, event) for event in news]
 
 
 def _stamped(plan: Plan, state: State, event: Event) -> Event:

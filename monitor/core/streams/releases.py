@@ -169,7 +169,6 @@ def begin(releases: Releases, number: int, now: float) -> Comparison:
     group = releases.groups[number]
     local = group["local"]
     single = bool(releases.streams["single"].any() and local[base.TRIALS][1:].sum() == 0.0)
-    gap = max(now - float(group["local_at"]), 0.0) / 3600.0
     comparison = Comparison(
         serial=releases.serial,
         began_at=now,
@@ -179,10 +178,16 @@ def begin(releases: Releases, number: int, now: float) -> Comparison:
         single=single,
         changes=[],
         old_at=float(group["local_at"]),
-        wander=float(group["wander"]) + min(GAP_SD_PER_HOUR * gap, MOST_GAP_SD) ** 2,
+        wander=float(group["wander"]) + gap_variance(now - float(group["local_at"])),
     )
     releases.comparisons[number] = comparison
     return comparison
+
+
+def gap_variance(seconds: float) -> float:
+    """Return the variance, logits², of what traffic does in so many seconds that nobody sees."""
+    hours = max(seconds, 0.0) / 3600.0
+    return min(GAP_SD_PER_HOUR * hours, MOST_GAP_SD) ** 2
 
 
 def join(releases: Releases, row: int, comparison: Comparison) -> None:

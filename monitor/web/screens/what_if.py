@@ -26,18 +26,19 @@ _WEIGHTS = (
 _MEMORY = "Memory: what a draft takes is missing from the cache, so fewer requests fit; empty ignores it."
 
 
-def page(asked: Asked, found: Prospect, site: Site, query: str) -> bytes:
+def page(asked: Asked, site: Site, query: str) -> bytes:
     """Return the page; `query` is what the request said, for the same as JSON."""
+    found = asked.prospect
     mood = "calm" if found.speedup >= 1.0 or not asked.supposed.num_speculative_tokens else "warn"
     return layout.page(
         site,
         "What if",
-        tag("p", supposing.sentence(asked, found), class_=f"headline {mood}"),
+        tag("p", supposing.sentence(asked), class_=f"headline {mood}"),
         _origin(asked, site),
         _form(asked, site),
         tag("h2", "What follows"),
         _facts(found),
-        tag("div", _by_tokens(asked, found), _by_batch(asked, found), class_="plots"),
+        tag("div", _by_tokens(asked), _by_batch(asked), class_="plots"),
         tag("details", tag("summary", "Every k at this batch size"), _options(found)),
         tag("p", tag("small", _FORMULAE)),
         tag("p", tag("small", _WEIGHTS)),
@@ -96,8 +97,8 @@ def _facts(found: Prospect) -> Markup:
     return layout.facts(rows)
 
 
-def _by_tokens(asked: Asked, found: Prospect) -> Markup:
-    size = asked.supposed.batch_size
+def _by_tokens(asked: Asked) -> Markup:
+    found, size = asked.prospect, asked.supposed.batch_size
     return plots.plot(
         plots.Plot(
             "by-k",
@@ -112,8 +113,8 @@ def _by_tokens(asked: Asked, found: Prospect) -> Markup:
     )
 
 
-def _by_batch(asked: Asked, found: Prospect) -> Markup:
-    tokens = asked.supposed.num_speculative_tokens
+def _by_batch(asked: Asked) -> Markup:
+    found, tokens = asked.prospect, asked.supposed.num_speculative_tokens
     return plots.plot(
         plots.Plot(
             "by-batch",
