@@ -114,7 +114,7 @@ ROOMS: dict[str, frozenset[str]] = {
         ("web", ".vocabulary .economics metrics"),
         ("web.door", "settings web"),
         ("notify", ".vocabulary metrics sources web"),
-        ("service.demo", ""),
+        ("service.demo", ".vocabulary .pages .pages.engines .events .streams .pipeline store web"),
         (
             "service",
             (

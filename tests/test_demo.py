@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor.service.demo import engine, page, simulated_fleet
+from monitor.service.demo import engine, page, simulated_fleet, story
 from monitor.sources import http
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 START = 1_700_000_000.0
-BY_NAME = {scenario.name: scenario for scenario in simulated_fleet.SCENARIOS}
+BY_NAME = {scenario.name: scenario for scenario in story.SCENARIOS}
 
 
 def samples(body: bytes) -> dict[tuple[str, str], float]:
@@ -30,7 +30,7 @@ def samples(body: bytes) -> dict[tuple[str, str], float]:
 def pages(name: str, *seconds: float) -> list[Mapping[tuple[str, str], float]]:
     """The samples of a scenario's page at each time."""
     simulated = engine.SimulatedEngine(BY_NAME[name], np.random.default_rng(1))
-    shown = page.SimulatedPage(simulated, BY_NAME[name].model_name, START)
+    shown = page.SimulatedPage(simulated, BY_NAME[name].model_name, START, START)
     read: list[Mapping[tuple[str, str], float]] = []
     for moment in seconds:
         simulated.advance(moment)
@@ -53,8 +53,9 @@ def mean_acceptance_length(
     ("name", "times", "lengths"),
     [
         ("llama-0", (0, 25, 60), (3.15, 3.15)),
-        ("llama-1", (0, 25, 60), (3.15, 1.07)),
+        ("llama-5", (0, 35, 70), (3.15, 2.1)),
         ("coder-0", (0, 40, 80), (2.65, 2.2)),
+        ("mistral-0", (0, 360, 400), (2.37, 3.15)),
     ],
 )
 def test_a_scenario_does_what_it_says(
@@ -66,11 +67,39 @@ def test_a_scenario_does_what_it_says(
     assert measured == pytest.approx(lengths, abs=0.15)
 
 
-def test_the_idle_engine_is_idle() -> None:
-    """It has had traffic, and then nothing moves."""
-    first, second = pages("mistral-0", 30, 60)
-    assert first == second
-    assert first["vllm:spec_decode_num_drafts_total", ""] > 1000
+def test_the_silent_engine_makes_no_drafts() -> None:
+    """Tokens go on while drafts stand still, and both move again once it has recovered."""
+    first, second, third = pages("gemma-0", 30, 60, 380)
+    drafts, tokens = ("vllm:spec_decode_num_drafts_total", ""), ("vllm:generation_tokens_total", "")
+    assert first[drafts] == second[drafts] < third[drafts]
+    assert first[tokens] < second[tokens]
+
+
+def test_the_impossible_page_contradicts_itself() -> None:
+    """More tokens are accepted than were drafted."""
+    first, second = pages("phi-0", 50, 80)
+    accepted, drafted = (
+        second[f"vllm:spec_decode_num_{name}_tokens_total", ""]
+        - first[f"vllm:spec_decode_num_{name}_tokens_total", ""]
+        for name in ("accepted", "draft")
+    )
+    assert accepted > drafted > 0
+
+
+def test_a_rollout_restarts_the_engine() -> None:
+    """With the other version all counters begin at 0, the process is young, and drafts are dead."""
+    before, early, later = pages("qwen-0", 24, 26, 60)
+    drafts = "vllm:spec_decode_num_drafts_total", ""
+    assert early[drafts] < before[drafts] / 10
+    assert early["process_start_time_seconds", ""] == pytest.approx(START + 25, abs=0.5)
+    assert mean_acceptance_length(early, later) == pytest.approx(1.07, abs=0.03)
+
+
+def test_what_happens_live_happens_again() -> None:
+    """Ten minutes later the same rollout collapses once more."""
+    _, well, again, later = pages("qwen-0", 400, 610, 630, 650)
+    assert well["vllm:spec_decode_num_drafts_total", ""] > again["vllm:spec_decode_num_drafts_total", ""]
+    assert mean_acceptance_length(again, later) == pytest.approx(1.07, abs=0.05)
 
 
 def test_counters_agree_with_each_other() -> None:
@@ -112,7 +141,7 @@ async def test_every_engine_is_served_over_http() -> None:
         http.Target(name, url, beside=(http.Beside("/version"), http.Beside("/v1/models")))
         for name, url in await simulated.start()
     ]
-    assert [target.name for target in targets] == ["llama-0", "llama-1", "coder-0", "mistral-0"]
+    assert [target.name for target in targets] == list(BY_NAME)
     first = [await http.fetch_once(target, lambda: now) for target in targets]
     now += 10
     second = [await http.fetch_once(target, lambda: now) for target in targets]

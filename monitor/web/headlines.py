@@ -77,17 +77,22 @@ def _rest(others: Sequence[StreamView]) -> str:
 
 def _moved(standing: ModelView) -> str:
     level = standing.bad_level
-    if level.mal is None:
+    if level.mal is None or _only_silent(standing):
         return ""
     if level.reference is None:
         return f": MAL {level.mal:.2f} where 1 is no benefit at all"
     return f": MAL {level.reference:.2f} → {level.mal:.2f}"
 
 
+def _only_silent(standing: ModelView) -> bool:
+    """Return whether nothing is drafted where it is bad: the level there is known of before alone."""
+    return all(stream.state == "silent" for stream in standing.bad)
+
+
 def _cost(standing: ModelView) -> str:
     slower, lost, hours = standing.slowdown, standing.bad_level.lost_ratio, loss_per_day(standing)
     parts = []
-    if lost is not None and lost > 0:
+    if lost is not None and lost > 0 and not _only_silent(standing):
         parts.append(f"{wording.percent(lost)} of the benefit is lost")
     if slower is not None and slower > 1.05:  # noqa: PLR2004 - less is not worth a headline
         parts.append(f"each token takes {wording.times(slower)} as long")

@@ -14,7 +14,7 @@ from monitor.core import events, pipeline
 from monitor.core.pages.scrapes import Scrape
 from monitor.service import snapshot
 from monitor.service.demo import page as simulated
-from monitor.service.demo import simulated_fleet
+from monitor.service.demo import story
 from monitor.service.demo.engine import WARM_UP_SECONDS, Phase, Scenario, SimulatedEngine
 from monitor.store import Store
 from monitor.web import openapi, shapes, tags
@@ -33,8 +33,8 @@ def collapsed() -> snapshot.Snapshot:
     plan = pipeline.Plan(windows=(10.0, 60.0, 300.0))
     state, kept = pipeline.begin(plan), Store("")
     phases = (
-        (Phase(-WARM_UP_SECONDS, simulated_fleet.GOOD),),
-        (Phase(-WARM_UP_SECONDS, simulated_fleet.GOOD), Phase(25.0, simulated_fleet.BROKEN)),
+        (Phase(-WARM_UP_SECONDS, story.GOOD),),
+        (Phase(-WARM_UP_SECONDS, story.GOOD), Phase(25.0, story.BROKEN)),
     )
     engines = [
         SimulatedEngine(Scenario(f"t{n}", "m/model", phase), np.random.default_rng(n))

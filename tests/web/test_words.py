@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.core.vocabulary import EVENT_KINDS, STATES
-from monitor.web import answers, asking, fields, guidance, levels, sentences, series, states, view, wording
+from monitor.web import (
+    answers,
+    asking,
+    fields,
+    guidance,
+    headlines,
+    levels,
+    sentences,
+    series,
+    standings,
+    states,
+    view,
+    wording,
+)
 from monitor.web.markup import Markup, join, tag
 from monitor.web.view import ShownBucket
 from tests.web.fleet_of_five import COLLAPSE, NOW, PASSED, STREAMS, stream
@@ -147,6 +161,30 @@ def test_fleet_headline(shown: tuple[view.StreamView, ...], sentence: str) -> No
 def test_targets_without_a_stream_are_named(targets: tuple[view.TargetView, ...], sentence: str) -> None:
     """A target that was asked and has no stream, and so no row, is named with the reason."""
     assert sentences.unseen(targets) == sentence
+
+
+def test_a_silent_model_is_told_without_a_level() -> None:
+    """What its drafts yielded before they ceased is no level of now; beside a replica that fell it is told."""
+    quiet = stream("a", state="silent", model_name="m", estimate={"mal": 3.3, "drafts": 900.0})
+    fallen = stream("b", state="drifting", model_name="m", estimate={"mal": 2.1, "drafts": 900.0})
+    alone, both = (_model_headline(*shown) for shown in ((quiet,), (quiet, fallen)))
+    assert "makes no drafts although configured" in alone
+    assert "MAL" not in alone
+    assert "benefit" not in alone
+    assert "MAL 3.31 → 2.70" in both
+
+
+def _model_headline(*shown: view.StreamView) -> str:
+    class Nothing:
+        """A view in which no event is open."""
+
+        now = NOW
+
+        def events(self, **_: object) -> list[object]:
+            return []
+
+    (standing,) = standings.of(cast("view.View", Nothing()), shown)
+    return headlines.model(standing, NOW)
 
 
 def test_event_headline_of_one_that_is_over() -> None:

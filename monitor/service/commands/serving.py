@@ -45,7 +45,7 @@ READ_AT_START = (
 )  # sections of the settings that only a restart takes up
 
 
-async def serve(
+async def serve(  # noqa: PLR0913 - what `run` and `demo` differ in
     effective: Settings,
     plan: Plan,
     targets: list[Target],
@@ -54,12 +54,17 @@ async def serve(
     finders: Sequence[Provider] = (),
     bucket: float = 60.0,
     simulated: bool = False,
+    prepare: Callable[[store.Store], None] = lambda _: None,
 ) -> None:
-    """Run until SIGTERM or SIGINT. `reread` reads the settings again on SIGHUP; None where they are fixed."""
+    """Run until SIGTERM or SIGINT. `reread` reads the settings again on SIGHUP; None where they are fixed.
+
+    `prepare` may fill the opened store before the service reads it.
+    """
     in_force = _InForce(effective, finders, {target.name for target in targets})
     stop = _stop_on_signals()
     sys.setswitchinterval(SWITCH_SECONDS)
     with _opened(effective) as kept:
+        prepare(kept)
         notifier = notify.Notifier(assembly.notifications(effective), kept.notices(), clock=time.time)
         running = service.Service(
             plan,

@@ -14,6 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+VERSION = "0.32.0+simulated"
+CYCLE_SECONDS = 600.0  # then all that happens live happens again
+IMPOSSIBLE_FACTOR = 6  # times as many tokens are claimed to be accepted as were
+
 TICK_SECONDS = 0.25
 STEPS_PER_TICK = 10
 STEP_SECONDS = TICK_SECONDS / STEPS_PER_TICK
@@ -33,22 +37,32 @@ class Phase:
     """What holds from `start` (seconds after the first page) until the next phase.
 
     `conditional` is the mean conditional acceptance of each position, `prompt_tokens` the median prompt of
-    new requests, `slots` how many requests run at most at a time.
+    new requests, `slots` how many requests run at most at a time. `version` is the engine's: where it is not
+    that of the phase before, the engine restarts with it. `drafting` is False where tokens flow without a
+    draft, `possible` False where the page claims more accepted tokens than were drafted.
     """
 
     start: float
     conditional: tuple[float, ...]
     prompt_tokens: float = 300.0
     slots: int = 24
+    version: str = VERSION
+    drafting: bool = True
+    possible: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One engine of the demo: how its target is called, the model it claims to serve, and what happens."""
+    """One engine of the demo: how its target is called, the model it claims to serve, and what happens.
+
+    `phases` are live and begin anew every `CYCLE_SECONDS`. `day` is what it lived through before, each phase
+    from `start` seconds (negative) before the first page on.
+    """
 
     name: str
     model_name: str
     phases: tuple[Phase, ...]
+    day: tuple[Phase, ...] = ()
 
 
 @dataclass(slots=True)
@@ -74,6 +88,8 @@ class SimulatedEngine:
         slots = max(phase.slots for phase in scenario.phases)
         self._phases = scenario.phases
         self._rng = rng
+        self.version = scenario.phases[0].version
+        self.began_at = math.nan  # seconds after the first page, of the last restart; NaN before the first
         self._now = -WARM_UP_SECONDS
         self._left = np.zeros(slots)  # tokens until the request is done; 0 or less between requests
         self._made = np.zeros(slots)
@@ -86,10 +102,24 @@ class SimulatedEngine:
     def advance(self, seconds: float) -> None:
         """Simulate up to `seconds` after the first page."""
         while self._now + TICK_SECONDS <= seconds:
-            phase = [phase for phase in self._phases if phase.start <= self._now][-1]
+            phase = self._phase()
+            if phase.version != self.version:
+                self._restart(phase.version)
             self._begin_requests(phase)
             self._decode(phase)
             self._now += TICK_SECONDS
+
+    def _phase(self) -> Phase:
+        within = self._now % CYCLE_SECONDS if self._now >= 0 else self._now
+        begun = [phase for phase in self._phases if phase.start <= within]
+        return begun[-1]
+
+    def _restart(self, version: str) -> None:
+        """Begin anew with another version: no requests, all counters at 0."""
+        self.version, self.began_at = version, self._now
+        for slots in (self._left, self._made, self._prompt, self._begun, self._skill):
+            slots[:] = 0
+        self.totals = SimulatedTotals(accepted=np.zeros(len(self.totals.accepted)))
 
     def _begin_requests(self, phase: Phase) -> None:
         free = (self._left <= 0) & (np.arange(len(self._left)) < phase.slots)
@@ -111,16 +141,22 @@ class SimulatedEngine:
         self.totals.running = len(busy)
         if not len(busy):
             return
-        kept = np.full(len(busy), STEPS_PER_TICK)
-        tokens = kept.astype(float)
-        for position, conditional in enumerate(phase.conditional):
-            odds = math.log(conditional / (1 - conditional)) + self._skill[busy]
-            kept = self._rng.binomial(kept, 1 / (1 + np.exp(-odds)))
-            self.totals.accepted[position] += kept.sum()
-            tokens += kept
+        tokens = self._verified(phase, busy) if phase.drafting else np.full(len(busy), float(STEPS_PER_TICK))
         self._left[busy] -= tokens
         self._made[busy] += tokens
         self._count(busy, tokens)
+
+    def _verified(self, phase: Phase, busy: npt.NDArray[np.intp]) -> Floats:
+        """Return how many tokens each slot's drafts gave in a tick, and count the drafts."""
+        kept = np.full(len(busy), STEPS_PER_TICK)
+        tokens = kept.astype(float)
+        self.totals.drafts += STEPS_PER_TICK * len(busy)
+        for position, conditional in enumerate(phase.conditional):
+            odds = math.log(conditional / (1 - conditional)) + self._skill[busy]
+            kept = self._rng.binomial(kept, 1 / (1 + np.exp(-odds)))
+            self.totals.accepted[position] += kept.sum() * (1 if phase.possible else IMPOSSIBLE_FACTOR)
+            tokens += kept
+        return tokens
 
     def _count(self, busy: npt.NDArray[np.intp], tokens: Floats) -> None:
         totals = self.totals
@@ -130,7 +166,6 @@ class SimulatedEngine:
             self._prompt[done].tolist(), self._made[done].tolist(), lives.tolist(), strict=True
         )
         totals.steps += STEPS_PER_TICK
-        totals.drafts += STEPS_PER_TICK * len(busy)
         totals.decode_outputs += STEPS_PER_TICK * len(busy)
         totals.decode_seconds += TICK_SECONDS * len(busy)
         totals.generation_tokens += int(tokens.sum())

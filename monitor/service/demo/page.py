@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from monitor.service.demo.engine import CACHED_SHARE, PREFILL_TOKENS_PER_SECOND,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import numpy.typing as npt
     from prometheus_client.metrics_core import Metric
 
     from monitor.service.demo.engine import SimulatedEngine
@@ -65,6 +67,7 @@ STILL = (  # counters that nothing in the simulation moves
     "vllm:mm_cache_hits",
     "vllm:num_preemptions",
 )
+TOTALS = ("drafts", "steps", "decode_outputs", "decode_seconds", "generation_tokens", "prompt_tokens")
 REASONS = ("stop", "length", "abort", "error", "repetition")
 CONFIG = {
     "block_size": "16",
@@ -84,7 +87,7 @@ class Histogram:
 
     def observe(self, value: float, times: int = 1) -> None:
         """Add `times` observations of one value."""
-        self.counts[int(np.searchsorted(self.bounds, value))] += times
+        self.counts[bisect_left(self.bounds, value)] += times
         self.sum += value * times
 
     def buckets(self) -> list[tuple[str, float]]:
@@ -94,15 +97,21 @@ class Histogram:
 
 
 class SimulatedPage(Collector):
-    """Renders the page of one engine; `started_at` is in unix seconds."""
+    """Renders the page of one engine.
 
-    def __init__(self, engine: SimulatedEngine, model_name: str, started_at: float) -> None:
+    `started_at`, of its process, and `first_at`, when its live time begins, are in unix seconds.
+    """
+
+    def __init__(
+        self, engine: SimulatedEngine, model_name: str, started_at: float, first_at: float = 0.0
+    ) -> None:
         self._engine = engine
         self._labels = {"engine": "0", "model_name": model_name}
-        self._started_at = started_at
+        self._started_at, self.first_at = started_at, first_at
         self._histograms = {name: Histogram(bounds) for name, bounds in BUCKETS.items()}
         self._steps = 0  # the steps and tokens that the histograms have
         self._tokens = 0
+        self._counted = engine.totals  # whose observations the histograms have
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -112,8 +121,8 @@ class SimulatedPage(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the families in the order of a real page."""
-        totals = self._engine.totals
         self._observe()
+        totals = self._engine.totals
         yield _gauge("process_start_time_seconds", {}, self._started_at)
         drafts = float(totals.drafts)
         yield self._counter("vllm:spec_decode_num_drafts", drafts)
@@ -137,9 +146,43 @@ class SimulatedPage(Collector):
             yield self._histogram(name, histogram)
         yield _gauge("vllm:cache_config_info", {"engine": "0", **CONFIG}, 1)
 
+    def counts(self) -> npt.NDArray[np.float64]:
+        """Return all that the page counts as one vector: the totals, then the histograms."""
+        self._observe()
+        totals = self._engine.totals
+        scalars = [getattr(totals, name) for name in TOTALS]
+        histograms = [(*each.counts, each.sum) for each in self._histograms.values()]
+        return np.concatenate([scalars, totals.accepted, *histograms])
+
+    def set_counts(self, vector: npt.NDArray[np.float64]) -> None:
+        """Have the page go on from these counts, as `counts` gives them."""
+        totals, at = self._engine.totals, len(TOTALS)
+        for name, value in zip(TOTALS, vector[:at].tolist(), strict=True):
+            setattr(totals, name, type(getattr(totals, name))(value))
+        totals.accepted[:] = vector[at : at + len(totals.accepted)]
+        at += len(totals.accepted)
+        for each in self._histograms.values():
+            *counts, each.sum = vector[at : at + len(each.counts) + 1].tolist()
+            each.counts = [round(count) for count in counts]
+            at += len(each.counts) + 1
+        self._steps, self._tokens = totals.steps, totals.generation_tokens
+
+    def restarted(self, unix_seconds: float) -> None:
+        """Take this time for the start of the engine's process."""
+        self._started_at = unix_seconds
+
+    def _begin_anew(self) -> None:
+        """After a restart of the engine: the histograms are empty and the process is young."""
+        self._histograms = {name: Histogram(bounds) for name, bounds in BUCKETS.items()}
+        self._steps = self._tokens = 0
+        self._counted = self._engine.totals
+        self._started_at = self.first_at + self._engine.began_at
+
     def _observe(self) -> None:
         """Put into the histograms what has happened since the last page."""
         totals = self._engine.totals
+        if self._counted is not totals:
+            self._begin_anew()
         for prompt, wait in totals.started:
             self._add(time_to_first_token_seconds=wait, request_prefill_kv_computed_tokens=prompt)
         for prompt, tokens, seconds in totals.finished:

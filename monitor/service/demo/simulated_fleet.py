@@ -4,43 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from monitor.service.demo.engine import WARM_UP_SECONDS, Phase, Scenario, SimulatedEngine
+from monitor.service.demo.engine import WARM_UP_SECONDS, Scenario, SimulatedEngine
 from monitor.service.demo.page import SimulatedPage
+from monitor.service.demo.story import SCENARIOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 HOST = "127.0.0.1"
-VERSION = "0.32.0+simulated"
 
-GOOD = (0.80, 0.77, 0.75, 0.72)  # mean acceptance length 3.2
-BROKEN = (0.06, 0.10, 0.10, 0.10)  # 1.07: a draft that no longer fits its target model
-CODE = (0.72, 0.68, 0.66, 0.64)  # 2.7
-LONG_PROMPTS = (0.60, 0.56, 0.54, 0.52)  # 2.2
-COLLAPSE_SECONDS = 25.0
 
-SCENARIOS = (
-    Scenario("llama-0", "simulated/llama-70b", (Phase(-WARM_UP_SECONDS, GOOD),)),
-    Scenario(
-        "llama-1",
-        "simulated/llama-70b",
-        (Phase(-WARM_UP_SECONDS, GOOD), Phase(COLLAPSE_SECONDS, BROKEN)),
-    ),
-    Scenario(
-        "coder-0",
-        "simulated/coder-32b",
-        (Phase(-WARM_UP_SECONDS, CODE), Phase(40.0, LONG_PROMPTS, prompt_tokens=6000.0)),
-    ),
-    Scenario(
-        "mistral-0", "simulated/mistral-24b", (Phase(-WARM_UP_SECONDS, GOOD), Phase(-20.0, GOOD, slots=0))
-    ),
-)
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One engine of the fleet with its page."""
+
+    scenario: Scenario
+    engine: SimulatedEngine
+    page: SimulatedPage
 
 
 class SimulatedFleet:
@@ -52,30 +39,42 @@ class SimulatedFleet:
         clock: Callable[[], float] = time.time,
         scenarios: Sequence[Scenario] = SCENARIOS,
     ) -> None:
-        self._seed = seed
         self._clock = clock
-        self._scenarios = scenarios
         self._servers = contextlib.AsyncExitStack()
+        self._began_at = clock()
+        self.members = [
+            self._member(each, np.random.default_rng([seed, index])) for index, each in enumerate(scenarios)
+        ]
+
+    def _member(self, scenario: Scenario, rng: np.random.Generator) -> Member:
+        engine = SimulatedEngine(scenario, rng)
+        page = SimulatedPage(engine, scenario.model_name, self._began_at - WARM_UP_SECONDS)
+        return Member(scenario, engine, page)
 
     async def start(self) -> list[tuple[str, str]]:
-        """Serve every engine and return the name and the page's URL of each; their time begins now."""
-        return [(each.name, await self._serve(index, each)) for index, each in enumerate(self._scenarios)]
+        """Serve every engine and return the name and the page's URL of each; their live time begins now."""
+        self.begin()
+        return [(member.scenario.name, await self._serve(member)) for member in self.members]
+
+    def begin(self) -> None:
+        """Have the live time begin now (anew, where nothing was read yet)."""
+        self._began_at = self._clock()
+        for member in self.members:
+            member.page.first_at = self._began_at
 
     async def stop(self) -> None:
         """Stop serving."""
         await self._servers.aclose()
 
-    async def _serve(self, index: int, scenario: Scenario) -> str:
-        started = self._clock()
-        engine = SimulatedEngine(scenario, np.random.default_rng([self._seed, index]))
-        page = SimulatedPage(engine, scenario.model_name, started - WARM_UP_SECONDS)
+    async def _serve(self, member: Member) -> str:
+        scenario, engine = member.scenario, member.engine
 
         async def metrics(_: web.Request) -> web.Response:
-            engine.advance(self._clock() - started)
-            return web.Response(body=page.render(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+            engine.advance(self._clock() - self._began_at)
+            return web.Response(body=member.page.render(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
         async def version(_: web.Request) -> web.Response:
-            return web.json_response({"version": VERSION})
+            return web.json_response({"version": engine.version})
 
         async def models(_: web.Request) -> web.Response:
             return web.json_response(
