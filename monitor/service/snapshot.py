@@ -17,7 +17,7 @@ import monitor
 from monitor import metrics
 from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
-from monitor.core.streams import advising, history, summaries, worth
+from monitor.core.streams import advising, closeups, history, summaries, worth
 from monitor.core.vocabulary import DIRECTION_OF, EVENT_KINDS, STATES
 from monitor.metrics import changes as open_changes
 from monitor.service import open_events, spending, stream_views
@@ -111,13 +111,19 @@ class Snapshot:
     def advice(self, stream_id: str) -> Mapping[str, object]:
         """The advice for one stream, from its longest window."""
         facts = self._facts
-        found = self.stream(stream_id)
         with facts.lock:
-            row = next(n for n, each in enumerate(facts.state.identities) if found and each.id == found.id)
+            row = self._row(stream_id)
             longest = len(facts.plan.windows) - 1
             at = np.full(len(facts.state.identities), self.now)
             sums = windows.over(facts.state.sums, longest, facts.plan.windows[longest], at)
             return advising.of_row(facts.plan, facts.state, estimates.from_sums(sums), row)
+
+    def closeup(self, stream_id: str) -> Mapping[str, object]:
+        """The close look at one stream."""
+        facts = self._facts
+        with facts.lock:
+            row = self._row(stream_id)
+            return closeups.of_row(facts.plan, facts.state, row, self.now, stream_views.ENOUGH_DRAFTS)
 
     def targets(self) -> Sequence[view.TargetView]:
         """All scrape targets, those that were never scraped too."""
@@ -153,6 +159,10 @@ class Snapshot:
         yield from metrics.target_families(looked)
         if target is None:
             yield from facts.self_families()
+
+    def _row(self, stream_id: str) -> int:
+        found = self.stream(stream_id)
+        return next(n for n, each in enumerate(self._facts.state.identities) if found and each.id == found.id)
 
     @cached_property
     def _streams(self) -> list[view.StreamView]:
@@ -309,5 +319,7 @@ def _bucket(kept: history.HistoryBucket, made: estimates.Estimates, row: int) ->
         baseline_mal=events.number(kept.baseline_mal),
         tokens_per_step=events.number(made.tokens_per_step[row]),
         step_seconds=events.number(made.step_seconds[row]),
+        coverage=events.number(made.coverage[row]),
+        implied_tpot_seconds=events.number(made.implied_tpot_seconds[row]),
         state=kept.state,
     )

@@ -37,7 +37,7 @@ def streams(ask: Ask, view: View) -> Answer:
 def stream(ask: Ask, view: View) -> Answer:
     """Answer `/api/v1/streams/{stream}`."""
     ask.expect()
-    return answers.as_json(routes.described_stream(ask, view, asking.known_stream(view, ask.path["stream"])))
+    return answers.as_json(routes.detailed_stream(ask, view, asking.known_stream(view, ask.path["stream"])))
 
 
 def fleet(ask: Ask, view: View) -> Answer:

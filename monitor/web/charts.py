@@ -6,27 +6,25 @@ holds; colours come from the style sheet. Where there is no data there is a gap,
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from monitor.web import axes
+from monitor.web.axes import Frame, Scale
 from monitor.web.markup import Markup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-WIDTH, HEIGHT = 760, 300
-LEFT, RIGHT, TOP, BOTTOM = 48, 12, 30, 44
+TALL = Frame(760, 300, left=48, right=12, top=30, bottom=44)
+LANE = Frame(760, 130, left=48, right=12, top=8, bottom=30)
+"""As wide as the tall chart above it, so that one time is at one place in all."""
 STRIP = 8  # height of the strip of states under the plot
 SPARK_WIDTH, SPARK_HEIGHT = 140, 30
 MULTIPLE = (220, 70)
-_TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
-_DAY = 86400
-_MAX_TIME_TICKS = 7
-_MINUTE = 60
+_TICK_EVERY = 65  # units of height
 # Two buckets are one line if the second begins within this share of the first's length after its end.
 _JOIN = 0.5
 
@@ -60,7 +58,10 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A history chart; `name` makes ids unique on a page, `floor` is the lowest value that can be."""
+    """A history chart; `name` makes ids unique on a page, `floor` is the lowest value that can be.
+
+    A `lane` is low and shows the events' spans only: it stands below a tall chart of the same time.
+    """
 
     name: str
     title: str
@@ -70,20 +71,12 @@ class Chart:
     floor: float
     points: Sequence[Point]
     markers: Sequence[Marker] = ()
+    lane: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """Maps `low`..`high` to `first`..`last` in the picture."""
-
-    low: float
-    high: float
-    first: float
-    last: float
-
-    def __call__(self, value: float) -> float:
-        share = (value - self.low) / (self.high - self.low)
-        return round(self.first + min(max(share, 0), 1) * (self.last - self.first), 1)
+    @property
+    def frame(self) -> Frame:
+        """Its size."""
+        return LANE if self.lane else TALL
 
 
 def sparkline(points: Sequence[Point], label: str, state: str, marks: Sequence[float] = ()) -> Markup:
@@ -92,8 +85,8 @@ def sparkline(points: Sequence[Point], label: str, state: str, marks: Sequence[f
     if all(point.value is None for point in points):
         return Markup("")
     high = max(*known, 1.5)
-    across = _Scale(points[0].start, max(points[-1].end, points[0].start + 1), 1, SPARK_WIDTH - 1)
-    down = _Scale(1, high, SPARK_HEIGHT - 2, 2)
+    across = Scale(points[0].start, max(points[-1].end, points[0].start + 1), 1, SPARK_WIDTH - 1)
+    down = Scale(1, high, SPARK_HEIGHT - 2, 2)
     line = "".join(_step_path(run, across, down) for run in _runs(points, _value))
     reference = next((point.reference for point in reversed(points) if point.reference is not None), None)
     base = "" if reference is None else f'<path class="base" d="M1 {down(reference):g}H{SPARK_WIDTH - 1}"/>'
@@ -104,7 +97,7 @@ def sparkline(points: Sequence[Point], label: str, state: str, marks: Sequence[f
     )
 
 
-def _marks(marks: Sequence[float], points: Sequence[Point], across: _Scale) -> str:
+def _marks(marks: Sequence[float], points: Sequence[Point], across: Scale) -> str:
     shown = [across(at) for at in marks if points[0].start <= at <= points[-1].end]
     path = "".join(f"M{x:g} 0V{SPARK_HEIGHT}" for x in dict.fromkeys(shown))
     return f'<path class="mark" d="{path}"/>' if path else ""
@@ -116,30 +109,14 @@ def multiple(points: Sequence[Point], title: str, high: float, state: str, marks
     top, bottom = 4, height - 4
     if not points:
         return Markup("")
-    across = _Scale(points[0].start, max(points[-1].end, points[0].start + 1), 1, width - 1)
-    down = _Scale(1, max(high, 1.5), bottom, top)
+    across = Scale(points[0].start, max(points[-1].end, points[0].start + 1), 1, width - 1)
+    down = Scale(1, max(high, 1.5), bottom, top)
     curves = "".join(_curves(points, across, down))
     lines = "".join(f"M{across(at):g} 0V{height}" for at in marks if points[0].start <= at <= points[-1].end)
     return Markup(
         f'<svg class="multiple {escape(state)}" viewBox="0 0 {width} {height}" role="img" '
         f'width="{width}" height="{height}" aria-label="{escape(title)}"><title>{escape(title)}</title>'
         f'<path class="grid" d="M0 {bottom}H{width}"/><path class="mark" d="{lines}"/>{curves}</svg>'
-    )
-
-
-def bar(value: float, reference: float | None, label: str) -> Markup:
-    """Return a horizontal bar of a ratio 0..1 with a tick at its reference."""
-    width, height = 120, 12
-    tick = (
-        ""
-        if reference is None
-        else f'<path class="base" d="M{round(min(reference, 1) * width, 1):g} 0V{height}"/>'
-    )
-    return Markup(
-        f'<svg class="bar" viewBox="0 0 {width} {height}" role="img" width="{width}" height="{height}" '
-        f'aria-label="{escape(label)}"><rect class="track" width="{width}" height="{height}"/>'
-        f'<rect class="fill" width="{round(min(max(value, 0), 1) * width, 1):g}" height="{height}"/>'
-        f"{tick}</svg>"
     )
 
 
@@ -151,53 +128,30 @@ def history(chart: Chart) -> Markup:
         for value in (point.value, point.low, point.high, point.reference)
         if value is not None
     ]
-    ticks = value_ticks(chart.floor, max(known, default=chart.floor + 1))
-    across = _Scale(chart.start, max(chart.end, chart.start + 1), LEFT, WIDTH - RIGHT)
-    down = _Scale(ticks[0], ticks[-1], HEIGHT - BOTTOM, TOP)
+    frame = chart.frame
+    ticks = axes.value_ticks(chart.floor, max(known, default=chart.floor + 1), frame.height // _TICK_EVERY)
+    across = frame.across(chart.start, max(chart.end, chart.start + 1))
+    down = frame.down(ticks[0], ticks[-1])
     name = escape(chart.name)
     parts = [
         # A group, not one picture: the events in it are links.
         (
-            f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="group" '
+            f'<svg class="chart" viewBox="0 0 {frame.width} {frame.height}" role="group" '
             f'aria-labelledby="{name}-t {name}-d">'
         ),
         f'<title id="{name}-t">{escape(chart.title)}</title>',
         f'<desc id="{name}-d">{escape(chart.description)}</desc>',
-        *_value_axis(ticks, down),
-        *_time_axis(chart, across),
+        *axes.of_values(frame, ticks, down),
+        *axes.of_times(frame, chart.start, chart.end, across),
         *(_span(marker, chart, across) for marker in chart.markers),
         *_curves(chart.points, across, down),
-        *_states(chart.points, across),
-        *(_badge(marker, across) for marker in chart.markers),
+        *([] if chart.lane else _states(chart.points, across)),
+        *(_change(marker, chart, across) for marker in chart.markers),
     ]
     if all(point.value is None for point in chart.points):
-        parts.append(f'<text class="none" x="{WIDTH // 2}" y="{HEIGHT // 2}">no data in this time</text>')
+        middle = frame.width // 2, frame.height // 2
+        parts.append(f'<text class="none" x="{middle[0]}" y="{middle[1]}">no data in this time</text>')
     return Markup("".join(parts) + "</svg>")
-
-
-def value_ticks(low: float, high: float, wanted: int = 4) -> list[float]:
-    """Return round values from at most `low` to at least `high`, about `wanted` steps apart."""
-    rough = max(high - low, 1e-9) / wanted
-    power = 10 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
-    first = math.floor(low / step + 1e-9)
-    last = max(math.ceil(high / step - 1e-9), first + 1)
-    return [round(index * step, 12) for index in range(first, last + 1)]
-
-
-def time_ticks(start: float, end: float) -> list[tuple[float, str]]:
-    """Return (unix time, UTC label) of round times in `start`..`end`; a midnight is labelled by its day."""
-    span = max(end - start, 1)
-    step = next((step for step in _TIME_STEPS if span / step <= _MAX_TIME_TICKS), None)
-    if step is None:
-        step = _DAY * math.ceil(span / _MAX_TIME_TICKS / _DAY)
-    first = math.ceil(start / step)
-    ticks = []
-    for index in range(first, math.floor(end / step) + 1):
-        at = datetime.fromtimestamp(index * step, UTC)
-        clock = f"{at:%H:%M:%S}" if step < _MINUTE else f"{at:%H:%M}"
-        ticks.append((float(index * step), f"{at:%b %d}" if index * step % _DAY == 0 else clock))
-    return ticks
 
 
 def _value(point: Point) -> float | None:
@@ -230,7 +184,7 @@ def _runs(
         yield run
 
 
-def _step_path(run: list[tuple[Point, float]], across: _Scale, down: _Scale) -> str:
+def _step_path(run: list[tuple[Point, float]], across: Scale, down: Scale) -> str:
     point, value = run[0]
     height = down(value)
     path = f"M{across(point.start):g} {height:g}H{across(point.end):g}"
@@ -242,7 +196,7 @@ def _step_path(run: list[tuple[Point, float]], across: _Scale, down: _Scale) -> 
     return path
 
 
-def _band_path(run: list[tuple[Point, float]], across: _Scale, down: _Scale) -> str:
+def _band_path(run: list[tuple[Point, float]], across: Scale, down: Scale) -> str:
     """Return the outline of the interval: along its high ends, and back along its low ends."""
     there = "".join(
         f"L{across(p.start):g} {down(high):g}L{across(p.end):g} {down(high):g}" for p, high in run
@@ -254,7 +208,7 @@ def _band_path(run: list[tuple[Point, float]], across: _Scale, down: _Scale) -> 
     return f"M{there[1:]}{back}Z"
 
 
-def _curves(points: Sequence[Point], across: _Scale, down: _Scale) -> Iterator[str]:
+def _curves(points: Sequence[Point], across: Scale, down: Scale) -> Iterator[str]:
     for run in _runs(points, _interval):
         yield f'<path class="band" d="{_band_path(run, across, down)}"/>'
     for run in _runs(points, _reference):
@@ -263,26 +217,9 @@ def _curves(points: Sequence[Point], across: _Scale, down: _Scale) -> Iterator[s
         yield f'<path class="line" d="{_step_path(run, across, down)}"/>'
 
 
-def _value_axis(ticks: list[float], down: _Scale) -> Iterator[str]:
-    for tick in ticks:
-        yield (
-            f'<path class="grid" d="M{LEFT} {down(tick):g}H{WIDTH - RIGHT}"/>'
-            f'<text class="y" x="{LEFT - 6}" y="{down(tick) + 4:g}">{tick:g}</text>'
-        )
-
-
-def _time_axis(chart: Chart, across: _Scale) -> Iterator[str]:
-    for number, (at, label) in enumerate(time_ticks(chart.start, chart.end)):
-        alternate = " alt" if number % 2 else ""
-        yield (
-            f'<path class="tick" d="M{across(at):g} {HEIGHT - BOTTOM}v4"/>'
-            f'<text class="x{alternate}" x="{across(at):g}" y="{HEIGHT - 8}">{label}</text>'
-        )
-
-
-def _states(points: Sequence[Point], across: _Scale) -> Iterator[str]:
+def _states(points: Sequence[Point], across: Scale) -> Iterator[str]:
     """Yield the strip of states below the plot, neighbours of one state drawn as one."""
-    top = HEIGHT - BOTTOM + 8
+    top = TALL.ground + 8
     start = 0
     for index, point in enumerate(points):
         ends = index + 1 == len(points) or points[index + 1].state != point.state
@@ -298,21 +235,28 @@ def _states(points: Sequence[Point], across: _Scale) -> Iterator[str]:
             start = index + 1
 
 
-def _span(marker: Marker, chart: Chart, across: _Scale) -> str:
+def _span(marker: Marker, chart: Chart, across: Scale) -> str:
     left, right = across(marker.at), across(chart.end if marker.end is None else marker.end)
+    frame = chart.frame
     return (
-        f'<rect class="span {escape(marker.severity)}" x="{left:g}" y="{TOP}" '
-        f'width="{max(right - left, 1):.4g}" height="{HEIGHT - BOTTOM - TOP}"/>'
+        f'<rect class="span {escape(marker.severity)}" x="{left:g}" y="{frame.top}" '
+        f'width="{max(right - left, 1):.4g}" height="{frame.ground - frame.top}"/>'
     )
 
 
-def _badge(marker: Marker, across: _Scale) -> str:
-    """Return the change point's line, the bar of its interval, and its number as a link to the event."""
-    at, severity = across(marker.at), escape(marker.severity)
-    badge = min(max(at, LEFT + 8), WIDTH - RIGHT - 8)
+def _change(marker: Marker, chart: Chart, across: Scale) -> str:
+    """Return the change point's line, in a tall chart with the bar of its interval and its number."""
+    at, severity, frame = across(marker.at), escape(marker.severity), chart.frame
+    line = f'<path class="change {severity}" d="M{at:g} {frame.top - 8}V{frame.ground}"/>'
+    return line if chart.lane else line + _badge(marker, across)
+
+
+def _badge(marker: Marker, across: Scale) -> str:
+    """Return the bar of the change point's interval, and its number as a link to the event."""
+    severity = escape(marker.severity)
+    badge = min(max(across(marker.at), TALL.left + 8), TALL.end - 8)
     return (
-        f'<path class="change {severity}" d="M{at:g} {TOP - 8}V{HEIGHT - BOTTOM}"/>'
-        f'<path class="when {severity}" d="M{across(marker.low):g} {TOP}H{across(marker.high):g}"/>'
+        f'<path class="when {severity}" d="M{across(marker.low):g} {TALL.top}H{across(marker.high):g}"/>'
         f'<a href="{escape(marker.href)}"><title>{escape(marker.title)}</title>'
         f'<circle class="badge {severity}" cx="{badge:g}" cy="14" r="11"/>'
         f'<text class="badge" x="{badge:g}" y="18">{escape(marker.label)}</text></a>'

@@ -37,3 +37,15 @@ GLOSSARY = {
     "drift score": "Evidence of a change ÷ the limit of its detector: above 1 is an alarm.",
     "regime": "The span in which model, draft, method, k and engine version stay the same.",
 }
+
+CHECKS = {
+    "positions_sum": "The positions' accepted tokens do not add up to all that were accepted.",
+    "positions_order": "A later position accepted more than the one before it.",
+    "accepted_tokens": "More tokens were accepted than drafted.",
+    "acceptance_length": "More tokens were accepted per draft than a draft is long.",
+    "counter_decrease": "A counter went down though the engine did not start again.",
+    "late_page": "A page was older than the one before it.",
+    "duplicate_series": "A page has one series twice.",
+    "unreadable_line": "A line of a page is no sample.",
+}
+"""What each check of the data found, where it failed."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic.json_schema import models_json_schema
 
 from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES, STATES
-from monitor.web import selection, shapes, supposing
+from monitor.web import selection, shapes, stream_shapes, supposing
 from monitor.web.asking import MAX_LIMIT
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ OPERATIONS: dict[str, Operation] = {
     "/api/v1/streams": Operation(
         "Streams, worst first.", shapes.StreamsJson, {"model_name": _TEXT, **_CHOOSING}
     ),
-    "/api/v1/streams/{stream}": Operation("One stream.", shapes.StreamJson, {}, "stream"),
+    "/api/v1/streams/{stream}": Operation("One stream.", stream_shapes.StreamDetailJson, {}, "stream"),
     "/api/v1/events": Operation("Events, newest first.", shapes.EventsJson, _OF_EVENTS),
     "/api/v1/events/{event}": Operation("One event.", shapes.EventJson, {}, "event"),
     "/api/v1/history/{stream}": Operation(

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from monitor.web import charts
+from monitor.web import axes
+from monitor.web.axes import PLOT
 from monitor.web.markup import Markup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-WIDTH, HEIGHT = 480, 240
-LEFT, RIGHT, TOP, BOTTOM = 48, 14, 14, 48
+    from monitor.web.axes import Scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,20 @@ class Plot:
 
 def plot(wanted: Plot) -> Markup:
     """Return the picture; every point says its value on hovering."""
-    ticks = charts.value_ticks(0.0, max(*wanted.values, wanted.parting or 0.0, 1e-9))
-    name = escape(wanted.name)
-    points = [(_x(index, wanted), _y(value, ticks)) for index, value in enumerate(wanted.values)]
+    ticks = axes.value_ticks(0.0, max(*wanted.values, wanted.parting or 0.0, 1e-9))
+    name, down = escape(wanted.name), PLOT.down(0.0, ticks[-1])
+    points = [(_x(index, wanted), down(value)) for index, value in enumerate(wanted.values)]
     line = "L".join(f"{x:g} {y:g}" for x, y in points)
     parts = [
-        f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{name}-t">',
+        (
+            f'<svg class="plot" viewBox="0 0 {PLOT.width} {PLOT.height}" role="img" '
+            f'aria-labelledby="{name}-t">'
+        ),
         f'<title id="{name}-t">{escape(wanted.title)}</title>',
-        *_axes(wanted, ticks),
+        *axes.of_values(PLOT, ticks, down),
+        *axes.of_labels(PLOT, [(_x(index, wanted), label) for index, label in enumerate(wanted.labels)]),
+        *axes.names(PLOT, wanted.across, wanted.up),
+        *_parting(wanted, down),
         f'<path class="line" d="M{line}"/>',
         *_points(wanted, points),
     ]
@@ -50,25 +56,12 @@ def plot(wanted: Plot) -> Markup:
 
 
 def _x(index: int, wanted: Plot) -> float:
-    return round(LEFT + index * (WIDTH - LEFT - RIGHT) / max(len(wanted.values) - 1, 1), 1)
+    return PLOT.across(0.0, max(len(wanted.values) - 1, 1))(index)
 
 
-def _y(value: float, ticks: Sequence[float]) -> float:
-    return round(HEIGHT - BOTTOM - value / ticks[-1] * (HEIGHT - BOTTOM - TOP), 1)
-
-
-def _axes(wanted: Plot, ticks: Sequence[float]) -> Iterator[str]:
-    for tick in ticks:
-        y = _y(tick, ticks)
-        yield f'<path class="grid" d="M{LEFT} {y:g}H{WIDTH - RIGHT}"/>'
-        yield f'<text class="y" x="{LEFT - 6}" y="{y + 4:g}">{tick:g}</text>'
-    for index, label in enumerate(wanted.labels):
-        yield f'<text class="x" x="{_x(index, wanted):g}" y="{HEIGHT - BOTTOM + 18}">{escape(label)}</text>'
-    center, middle = (LEFT + WIDTH - RIGHT) / 2, (TOP + HEIGHT - BOTTOM) / 2
-    yield f'<text class="x" x="{center:g}" y="{HEIGHT - 8}">{escape(wanted.across)}</text>'
-    yield f'<text class="x" transform="translate(12 {middle:g}) rotate(-90)">{escape(wanted.up)}</text>'
+def _parting(wanted: Plot, down: Scale) -> Iterator[str]:
     if wanted.parting is not None:
-        yield f'<path class="base" d="M{LEFT} {_y(wanted.parting, ticks):g}H{WIDTH - RIGHT}"/>'
+        yield f'<path class="base" d="M{PLOT.left} {down(wanted.parting):g}H{PLOT.end}"/>'
 
 
 def _points(wanted: Plot, points: Sequence[tuple[float, float]]) -> Iterator[str]:

@@ -15,7 +15,10 @@ from monitor.web import (
     answers,
     asking,
     feed,
+    fields,
+    formulas,
     plaintext,
+    positions,
     selection,
     sentences,
     standings,
@@ -117,7 +120,7 @@ def report_stream(ask: Ask, view: View) -> Answer:
     found = asking.known_stream(view, ask.path["stream"])
     match ask.format(*_REPORT_FORMATS):
         case "json":
-            return answers.as_json(described_stream(ask, view, found))
+            return answers.as_json(detailed_stream(ask, view, found))
         case "text":
             return answers.text(plaintext.stream(view, found))
         case _:
@@ -255,3 +258,15 @@ def described_stream(ask: Ask, view: View, stream: StreamView) -> dict[str, obje
     assert isinstance(described, dict)  # noqa: S101 - a record becomes an object
     links = {"report": ask.programs.stream(stream.id)}
     return {**described, "headline": sentences.stream(stream, view.now), "links": links}
+
+
+def detailed_stream(ask: Ask, view: View, stream: StreamView) -> dict[str, object]:
+    """Return the JSON of one stream with all that its own page shows."""
+    closeup = view.closeup(stream.id)
+    moved = fields.record(fields.record(closeup, "counters"), "moved")
+    return {
+        **described_stream(ask, view, stream),
+        "closeup": closeup,
+        "positions": positions.of(stream, closeup),
+        "formulas": formulas.of(moved),
+    }

@@ -9,7 +9,7 @@ from monitor.web import states
 from monitor.web.charts import Point
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from monitor.web.view import ShownBucket
 
@@ -48,11 +48,9 @@ def acceptance(buckets: Iterable[ShownBucket]) -> list[Point]:
     ]
 
 
-def token_milliseconds(buckets: Iterable[ShownBucket]) -> list[Point]:
-    """Return the implied time per output token (step time over tokens per step) in milliseconds."""
-    return [
-        Point(bucket.at, _end(bucket), _token_milliseconds(bucket), state=bucket.state) for bucket in buckets
-    ]
+def points(buckets: Iterable[ShownBucket], value: Callable[[ShownBucket], float | None]) -> list[Point]:
+    """Return one value of each bucket."""
+    return [Point(bucket.at, _end(bucket), value(bucket), state=bucket.state) for bucket in buckets]
 
 
 def extent(buckets: Sequence[ShownBucket], start: float, end: float) -> tuple[float, float]:
@@ -64,18 +62,14 @@ def _end(bucket: ShownBucket) -> float:
     return bucket.at + bucket.seconds
 
 
-def _token_milliseconds(bucket: ShownBucket) -> float | None:
-    if bucket.step_seconds is None or not bucket.tokens_per_step:
-        return None
-    return bucket.step_seconds / bucket.tokens_per_step * 1000
-
-
 def _merged(group: list[ShownBucket]) -> ShownBucket:
     drafts = _total(bucket.drafts for bucket in group)
     accepted = _total(bucket.accepted_tokens for bucket in group)
     pooled = (
         1 + accepted / drafts if drafts and accepted is not None else _mean(bucket.mal for bucket in group)
     )
+    tokens = _mean(bucket.tokens_per_step for bucket in group)
+    step_seconds = _mean(bucket.step_seconds for bucket in group)
     return replace(
         group[0],
         seconds=_end(group[-1]) - group[0].at,
@@ -86,8 +80,10 @@ def _merged(group: list[ShownBucket]) -> ShownBucket:
         mal_low=_mean(bucket.mal_low for bucket in group),
         mal_high=_mean(bucket.mal_high for bucket in group),
         baseline_mal=group[-1].baseline_mal,
-        tokens_per_step=_mean(bucket.tokens_per_step for bucket in group),
-        step_seconds=_mean(bucket.step_seconds for bucket in group),
+        tokens_per_step=tokens,
+        step_seconds=step_seconds,
+        coverage=_mean(bucket.coverage for bucket in group),
+        implied_tpot_seconds=step_seconds / tokens if step_seconds is not None and tokens else None,
         state=min((bucket.state for bucket in group), key=states.rank),
     )
 

@@ -250,6 +250,8 @@ class BucketJson(Shape):
     baseline_mal: Number
     tokens_per_step: Number
     step_seconds: Number
+    coverage: Number
+    implied_tpot_seconds: Number
     state: str
 
 

@@ -65,6 +65,8 @@ class ShownBucket:
     baseline_mal: float | None = None
     tokens_per_step: float | None = None
     step_seconds: float | None = None
+    coverage: float | None = None
+    implied_tpot_seconds: float | None = None
     state: str = ""
 
 
@@ -157,6 +159,9 @@ class View(Protocol):
 
     def advice(self, stream_id: str) -> Mapping[str, object]:
         """Which num_speculative_tokens a known stream should have, over its longest window."""
+
+    def closeup(self, stream_id: str) -> Mapping[str, object]:
+        """What a known stream's own page shows beside its numbers: `core/streams/closeups`."""
 
     def targets(self) -> Sequence[TargetView]:
         """All scrape targets."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Unpack
 
 from monitor import metrics
+from monitor.web import fields
 from monitor.web.view import ShownBucket, StreamView, TargetView
 from tests.metric_tables import stream_table
 
@@ -150,6 +151,47 @@ def stream(target: str, **changes: object) -> StreamView:
     return replace(healthy, **changes)  # type: ignore[arg-type]
 
 
+SIDE = {"coverage": 0.98, "tokens_per_step": 1.23, "step_seconds": 0.01449, "batch_size": 12.0}
+CLOSEUP: Mapping[str, object] = {
+    "parted_at": COLLAPSED_AT,
+    "before_seconds": 3300.0,
+    "before": {**fields.record(COLLAPSE, "before"), **SIDE, "tokens_per_step": 3.26},
+    "now": {**fields.record(COLLAPSE, "after"), **SIDE},
+    "tpot_log_shares": {"total": 0.97, "acceptance": 1.0, "coverage": -0.03, "rest": 0.0},
+    "tpot_sentence": "TPOT rose 164 %: acceptance +172 %, coverage −3 %",
+    "traffic": [
+        {"name": "mean prompt length", "unit": "tokens", "before": 412.0, "now": 2930.0, "moved": "far_rose"},
+        {"name": "prefix cache hit ratio", "unit": "", "before": None, "now": 0.31, "moved": ""},
+    ],
+    "quality": {
+        "violations": {"late_page": 2, "positions_sum": 1},
+        "contradiction": "",
+        "doubted": False,
+        "scrapes_read": 240,
+        "scrapes_refused": {"timeout": 3},
+        "restarts": 1,
+    },
+}
+
+
+def closeup(shown: StreamView) -> dict[str, object]:
+    """Return a close look at a stream whose counters agree with its estimate."""
+    drafts, mal = (fields.number(shown.estimate, name) for name in ("drafts", "mal"))
+    accepted = fields.numbers(shown.estimate, "accepted")
+    moved = {}
+    if drafts and mal:
+        moved = {"drafts": drafts, "draft_tokens": 4 * drafts, "accepted_tokens": round(drafts * (mal - 1))}
+    counters = {
+        "window_seconds": 300.0,
+        "read_at": NOW - 5,
+        "moved": moved,
+        "on_page": {name: 100 * value for name, value in moved.items()},
+        "accepted_moved": accepted,
+        "accepted_on_page": accepted,
+    }
+    return {**CLOSEUP, "change_open": shown.open_event is not None, "counters": counters}
+
+
 STREAMS = (
     stream("vllm-1:8000"),
     stream(
@@ -226,6 +268,8 @@ def buckets(collapsed: bool) -> list[ShownBucket]:  # noqa: FBT001 - two histori
                 baseline_mal=3.31,
                 tokens_per_step=mal * 0.99,
                 step_seconds=0.0145,
+                coverage=0.98,
+                implied_tpot_seconds=0.0145 / (mal * 0.99),
                 state="collapsed" if fallen else "ok",
             )
         )
@@ -289,6 +333,11 @@ class Service:
     def advice(self, stream_id: str) -> Mapping[str, object]:
         """Nothing is advised."""
         return {"stream": stream_id, "best": None}
+
+    def closeup(self, stream_id: str) -> Mapping[str, object]:
+        """A close look at one stream."""
+        found = self.stream(stream_id)
+        return {} if found is None else closeup(found)
 
     def targets(self) -> Sequence[TargetView]:
         """All targets."""

@@ -4,53 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from urllib.parse import quote
 
-import numpy as np
 import pytest
 
-from monitor.core import events, pipeline
-from monitor.core.pages.scrapes import Scrape
-from monitor.service import snapshot
-from monitor.service.demo import page as simulated
-from monitor.service.demo import story
-from monitor.service.demo.engine import WARM_UP_SECONDS, Phase, Scenario, SimulatedEngine
-from monitor.store import Store
 from monitor.web import openapi, shapes, tags
-from tests import made
-from tests.web import made_fleet
+from tests.web import made_fleet, two_replicas
 from tests.web.fleet_of_five import HOSTILE, MODEL, NOW, Service
 from tests.web.serving import client
-
-START = 1.7e9
-SECONDS = 70
-
-
-@cache
-def collapsed() -> snapshot.Snapshot:
-    """Return a look at two streams of one model that ran through the pipeline; the second collapsed."""
-    plan = pipeline.Plan(windows=(10.0, 60.0, 300.0))
-    state, kept = pipeline.begin(plan), Store("")
-    phases = (
-        (Phase(-WARM_UP_SECONDS, story.GOOD),),
-        (Phase(-WARM_UP_SECONDS, story.GOOD), Phase(25.0, story.BROKEN)),
-    )
-    engines = [
-        SimulatedEngine(Scenario(f"t{n}", "m/model", phase), np.random.default_rng(n))
-        for n, phase in enumerate(phases)
-    ]
-    pages = [simulated.SimulatedPage(engine, "m/model", START - WARM_UP_SECONDS) for engine in engines]
-    for second in range(SECONDS):
-        for engine in engines:
-            engine.advance(float(second))
-        batch = [Scrape(f"t{n}", START + second, body=page.render()) for n, page in enumerate(pages)]
-        step = pipeline.step(plan, state, batch)
-        kept.save({}, [events.as_json(event) for event in step.events], [])
-    parts = made.parts(
-        plan, state, {"t0": "http://t0/metrics", "t1": "http://t1/metrics"}, kept, started_at=START
-    )
-    return snapshot.Snapshot(parts, START + SECONDS)
 
 
 async def answered(path: str, view: object) -> dict[str, object]:
@@ -65,7 +26,7 @@ async def answered(path: str, view: object) -> dict[str, object]:
 @pytest.mark.parametrize("path", [path for path, each in openapi.OPERATIONS.items() if each.answer])
 async def test_real_answers_are_as_described(path: str) -> None:
     """What the running service answers has the fields that the description has, all of them and no others."""
-    view = collapsed()
+    view = two_replicas.collapsed()
     stream = next(each for each in view.streams() if each.target == "t1")
     assert stream.open_event is not None
     names = {"stream": quote(stream.id, safe=""), "event": str(stream.open_event["id"])}
@@ -77,7 +38,7 @@ async def test_real_answers_are_as_described(path: str) -> None:
 
 async def test_numbers_of_the_fleet() -> None:
     """What holds for all streams is the sum of what is said of each."""
-    view = collapsed()
+    view = two_replicas.collapsed()
     fleet = shapes.FleetJson.model_validate(await answered("/api/v1/fleet", view))
     models = shapes.ModelsJson.model_validate(await answered("/api/v1/models", view))
     (model,) = models.models

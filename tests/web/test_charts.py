@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.web import charts
+from monitor.web import axes, bars, charts
 from monitor.web.charts import Chart, Marker, Point
 
 HOUR = 3600.0
@@ -46,13 +46,13 @@ def lines(svg: ET.Element) -> list[str]:
 )
 def test_value_ticks(low: float, high: float, expected: list[float]) -> None:
     """Ticks are round numbers that enclose the values."""
-    assert charts.value_ticks(low, high) == pytest.approx(expected, abs=1e-8)
+    assert axes.value_ticks(low, high) == pytest.approx(expected, abs=1e-8)
 
 
 @given(st.floats(0, 1e6), st.floats(1e-3, 1e6))
 def test_value_ticks_enclose(low: float, span: float) -> None:
     """Whatever the values, the ticks enclose them, rise, and are few."""
-    ticks = charts.value_ticks(low, low + span)
+    ticks = axes.value_ticks(low, low + span)
     assert ticks[0] <= low + 1e-6 * span
     assert ticks[-1] >= low + span - 1e-6 * span
     assert ticks == sorted(set(ticks))
@@ -82,13 +82,13 @@ def test_value_ticks_enclose(low: float, span: float) -> None:
 )
 def test_time_ticks(start: float, end: float, expected: list[str]) -> None:
     """Times on the axis are round, in UTC, and a midnight is named by its day."""
-    assert [label for _, label in charts.time_ticks(start, end)] == expected
+    assert [label for _, label in axes.time_ticks(start, end)] == expected
 
 
 @given(st.integers(0, 4_000_000_000), st.integers(0, 100_000_000))
 def test_time_ticks_are_few_and_inside(start: int, span: int) -> None:
     """Whatever the range, there are at most eight ticks, all inside it."""
-    ticks = charts.time_ticks(start, start + span)
+    ticks = axes.time_ticks(start, start + span)
     assert len(ticks) <= 8
     assert all(start <= at <= start + span for at, _ in ticks)
 
@@ -127,8 +127,8 @@ def test_marker_links_to_its_event() -> None:
     assert link.attrib["href"] == "/report/events/x"
     assert "".join(link.itertext()) == "<what>7"
     (span,) = (rect for rect in svg.iter("rect") if rect.attrib["class"] == "span critical")
-    plot = charts.WIDTH - charts.LEFT - charts.RIGHT
-    assert float(span.attrib["x"]) == pytest.approx(charts.LEFT + plot * 0.2, abs=0.1)
+    plot = charts.TALL.end - charts.TALL.left
+    assert float(span.attrib["x"]) == pytest.approx(charts.TALL.left + plot * 0.2, abs=0.1)
     assert float(span.attrib["width"]) == pytest.approx(plot * 0.2, abs=0.1)
 
 
@@ -138,8 +138,8 @@ def test_everything_stays_inside() -> None:
     svg = chart(points([3.0] * 10), (marker,))
     for rect in svg.iter("rect"):
         left = float(rect.attrib["x"])
-        assert left >= charts.LEFT
-        assert left + float(rect.attrib["width"]) <= charts.WIDTH - charts.RIGHT + 0.2
+        assert left >= charts.TALL.left
+        assert left + float(rect.attrib["width"]) <= charts.TALL.end + 0.2
 
 
 def test_states_are_runs() -> None:
@@ -182,6 +182,6 @@ def test_sparkline_of_nothing_is_nothing() -> None:
 
 def test_bar_is_bounded() -> None:
     """A ratio out of its range stays inside the bar."""
-    root = ET.fromstring(charts.bar(1.7, None, "x"))  # noqa: S314
+    root = ET.fromstring(bars.bar(1.7, None, "x"))  # noqa: S314
     (fill,) = (rect for rect in root.iter("rect") if rect.attrib["class"] == "fill")
     assert fill.attrib["width"] == "120"

@@ -242,17 +242,17 @@ async def test_empty_service() -> None:
 
 
 async def test_stream_page() -> None:
-    """A stream's page has its headline, the meaning of each number, its positions and two charts with events."""
+    """A stream's page has its headline, each number's meaning, its positions, its charts with the events."""
     page = await read(f"/report/{quote(COLLAPSED_ID, safe='')}")
     assert (
         "Speculation has collapsed since 2026-05-01 11:50:00 UTC (25 min ago), MAL 3.31 → 1.24" in page.text
     )
     assert "1.24 (1.21 to 1.27)" in page.text
     assert glossary.GLOSSARY["baseline"] in page.text
-    assert "position 3: 0.100, baseline 0.700" in [
-        value for name, value in page.attributes if name == "aria-label"
-    ]
-    assert page.ids.count("mal-t") == page.ids.count("tpot-t") == 1
+    assert "3, before, 0.695 to 0.705: 0.700" in page.text
+    assert "1 + 3,629 ÷ 15,120" in page.text
+    for chart in ("mal", "tpot", "tokens", "coverage", "step", "positions"):
+        assert page.ids.count(f"{chart}-t") == 1, chart
     assert "/report/events/c0ffee1234" in page.links
 
 

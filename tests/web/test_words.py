@@ -241,13 +241,14 @@ def test_thinning_loses_no_draft(number: int, limit: int) -> None:
 
 
 def test_time_per_token_needs_both_numbers() -> None:
-    """The implied time per token is unknown without a step time or without tokens."""
-    made = [
-        ShownBucket(0, 60, tokens_per_step=2.0, step_seconds=0.01),
-        ShownBucket(60, 60, step_seconds=0.01),
-        ShownBucket(120, 60),
+    """Where buckets are merged the implied time per token is unknown without a step time or without tokens."""
+    pairs: list[list[ShownBucket]] = [
+        [ShownBucket(0, 60, tokens_per_step=2.0, step_seconds=0.01), ShownBucket(60, 60, step_seconds=0.03)],
+        [ShownBucket(0, 60, step_seconds=0.01), ShownBucket(60, 60)],
+        [ShownBucket(0, 60), ShownBucket(60, 60)],
     ]
-    assert [point.value for point in series.token_milliseconds(made)] == [5.0, None, None]
+    merged = [series.thinned(pair, 1)[0].implied_tpot_seconds for pair in pairs]
+    assert merged == [pytest.approx(0.01), None, None]
 
 
 @pytest.mark.parametrize(

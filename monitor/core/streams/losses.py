@@ -104,7 +104,7 @@ def _begin(state: State, rows: Rows, change_at: float) -> None:
             for window in (longest, present)
         )
     )
-    usual = estimates.from_sums(before)
+    made = estimates.from_sums(before)
     finest = table["slot"][:, present] - change_at // (lengths[present] / windows.SLOTS) < windows.SLOTS
     fine, coarse = (_later(table, window, lengths[window], change_at) for window in (present, longest))
     counted = windows.total(table).vectors[:, COUNTED] - np.where(finest[:, None], fine, coarse)
@@ -112,11 +112,11 @@ def _begin(state: State, rows: Rows, change_at: float) -> None:
         state.identities[row].outset = Outset(
             at=change_at,
             counted=tuple(counted[index].tolist()),
-            mal=float(usual.mal[index]),
-            coverage=float(usual.coverage[index]),
-            tokens_per_step=float(usual.tokens_per_step[index]),
-            step_seconds=float(usual.step_seconds[index]),
-            batch_size=float(usual.batch_size[index]),
+            mal=float(made.mal[index]),
+            coverage=float(made.coverage[index]),
+            tokens_per_step=float(made.tokens_per_step[index]),
+            step_seconds=float(made.step_seconds[index]),
+            batch_size=float(made.batch_size[index]),
         )
 
 
@@ -155,15 +155,19 @@ def open_rows(state: State, rows: Rows) -> Rows:
     return np.array([row for row in rows.tolist() if state.identities[row].outset is not None], np.intp)
 
 
+def usual(held: Sequence[Outset]) -> costs.Usual:
+    """Return what was usual before each of these changes."""
+    columns = costs.Usual.__slots__
+    return costs.Usual(*(np.array([getattr(each, name) for each in held], float) for name in columns))
+
+
 def of_rows(plan: Plan, state: State, rows: Rows, until: float = math.inf) -> Losses:
     """Return what the open changes of `rows` cost, counting what came before `until` (unix seconds).
 
     Every one of `rows` must have an outset (`open_rows`).
     """
     held = [outset for outset in (state.identities[row].outset for row in rows.tolist()) if outset]
-    usual = costs.Usual(
-        *(np.array([getattr(each, name) for each in held], float) for name in costs.Usual.__slots__)
-    )
+    before = usual(held)
     table, lengths = state.sums[rows], state.window_seconds
     window = present_window(lengths)
     begun = np.array([each.at for each in held], float)
@@ -175,8 +179,8 @@ def of_rows(plan: Plan, state: State, rows: Rows, until: float = math.inf) -> Lo
     delivered = tokens_delivered(now_sums) / spanned_seconds(now_sums)
     busy = busy_share(now_sums, now.step_seconds)
     prices = [worth.told_of(plan.told, state.identities[row].key.model_name).prices for row in rows.tolist()]
-    slower = costs.slowdown(usual, now)
-    overall = costs.slowdown(usual, since)
+    slower = costs.slowdown(before, now)
+    overall = costs.slowdown(before, since)
     tokens, seconds = tokens_delivered(since_sums), spanned_seconds(since_sums)
     worked = seconds * np.nan_to_num(busy_share(since_sums, since.step_seconds), nan=1.0)
     return Losses(
@@ -190,7 +194,7 @@ def of_rows(plan: Plan, state: State, rows: Rows, until: float = math.inf) -> Lo
         ),
         delivered=delivered,
         busy=busy,
-        shares=_shares(state, rows, usual, now),
+        shares=_shares(state, rows, before, now),
     )
 
 
@@ -226,9 +230,9 @@ def busy_share(sums: Sums, step_seconds: Floats) -> Floats:
     return np.minimum(share, 1.0)
 
 
-def _shares(state: State, rows: Rows, usual: costs.Usual, now: estimates.Estimates) -> dict[str, Floats]:
+def _shares(state: State, rows: Rows, before: costs.Usual, now: estimates.Estimates) -> dict[str, Floats]:
     """Return the log shares of each row's change of TPOT, that of the batch by the stream's own history."""
-    found = fits.accounted(state.step_times[rows], usual, now)
+    found = fits.accounted(state.step_times[rows], before, now)
     return {name: getattr(found, name) for name in ("total", *accounting.NAMES)}
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from monitor.core.counts.estimates import Estimates
+    from monitor.core.counts.windows import Sums
     from monitor.core.streams import Identity, State
     from monitor.core.streams.plans import Plan
     from monitor.core.streams.worth import PlainSteps
@@ -57,17 +58,25 @@ def over_shortest(plan: Plan, state: State, now: float, least_drafts: float) -> 
     Windows end at `now`. The records are of this moment: a later step does not change them.
     """
     at = np.full(len(state.identities), now)
-    each = [windows.over(state.sums, window, length, at) for window, length in enumerate(plan.windows)]
-    drafts = np.array([sums.vectors[:, windows.COUNTERS.start + Counter.DRAFTS] for sums in each])
-    enough = drafts >= least_drafts
-    enough[-1] = True
-    made = estimates.from_sums(windows.picked(each, enough.argmax(0)))
+    made = estimates.from_sums(shortest(plan, state.sums, at, least_drafts))
     look = _look(plan, state, made, streams.states(state, at, plan.limits))
     identities = state.identities
     return [
         Estimated(look, row, identities[row], streams.reason(state, row, look.states[row]), now)
         for row in range(len(identities))
     ]
+
+
+def shortest(plan: Plan, table: npt.NDArray[np.void], times: npt.NDArray[np.float64], least: float) -> Sums:
+    """Return the sums of each row of `table` over the shortest window with so many drafts, else the last.
+
+    Windows end at `times` [N].
+    """
+    each = [windows.over(table, window, length, times) for window, length in enumerate(plan.windows)]
+    drafts = np.array([sums.vectors[:, windows.COUNTERS.start + Counter.DRAFTS] for sums in each])
+    enough = drafts >= least
+    enough[-1] = True
+    return windows.picked(each, enough.argmax(0))
 
 
 class Estimated(Mapping[str, object]):

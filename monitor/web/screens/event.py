@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from monitor.web import charts, fields, guidance, headlines, intervals, sentences, tickets, wording
+from monitor.web import bars, fields, guidance, headlines, intervals, sentences, tickets, wording
 from monitor.web.markup import Child, Markup, tag
 from monitor.web.screens import events, history, layout, replicas
 
@@ -173,7 +173,7 @@ def _share(share: Share | None) -> Child:
         return layout.unknown("nothing reached this position")
     label = f"{share.value:.3f} of 1"
     ends = "" if share.low is None else f" {share.low:.3f} to {share.high:.3f}"
-    picture = charts.bar(share.value, None, label)
+    picture = bars.bar(share.value, None, label)
     return tag("span", wording.ratio(share.value), tag("small", ends, title="95 % interval"), picture)
 
 

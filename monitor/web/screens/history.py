@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from monitor.web import charts, fields, sentences, series, wording
@@ -9,7 +10,7 @@ from monitor.web.charts import Chart, Marker
 from monitor.web.markup import Markup, tag
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from monitor.web.charts import Point
     from monitor.web.fields import Record
@@ -20,25 +21,73 @@ _CHART_POINTS = 360
 _CAPTION = (
     "Mean acceptance length: line, 95 % interval (band), baseline (dashed), numbered events, states (strip)"
 )
-_TPOT = "Implied time per output token in milliseconds (step time ÷ tokens per step)"
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A number that is drawn below the acceptance: its words, the lowest it can be, its value of a bucket."""
+
+    name: str
+    words: str
+    floor: float
+    value: Callable[[ShownBucket], float | None]
+
+
+TPOT = Lane(
+    "tpot",
+    "Implied time per output token in milliseconds (step time ÷ tokens per step)",
+    0,
+    lambda bucket: _milliseconds(bucket.implied_tpot_seconds),
+)
+STEPS = (
+    Lane("tokens", "Tokens per step", 1, lambda bucket: bucket.tokens_per_step),
+    Lane("coverage", "Coverage: the share of steps that carried a draft", 0, lambda bucket: bucket.coverage),
+    Lane("step", "Step time in milliseconds", 0, lambda bucket: _milliseconds(bucket.step_seconds)),
+)
+"""What the time per token follows from, beside acceptance."""
 
 
 def figures(
-    buckets: Sequence[ShownBucket], listed: Sequence[tuple[str, Record]], site: Site, start: float, end: float
+    buckets: Sequence[ShownBucket],
+    listed: Sequence[tuple[str, Record]],
+    site: Site,
+    start: float,
+    end: float,
+    *,
+    lanes: Sequence[Lane] = (TPOT,),
 ) -> list[Markup]:
-    """Return the figures of the buckets between two times; `listed` are events with the number of each."""
+    """Return the figures of the buckets between two times, `lanes` that are known below the acceptance.
+
+    `listed` are events with the number of each.
+    """
     start, end = series.extent(buckets, start, end)
     drawn = series.thinned(buckets, _CHART_POINTS)
     # Drawn oldest first, so that the newest of several at one place lies on top.
     found = (_marker(label, event, site, start, end) for label, event in reversed(listed))
     markers = [marker for marker in found if marker is not None]
-    acceptance, tpot = series.acceptance(drawn), series.token_milliseconds(drawn)
+    acceptance = series.acceptance(drawn)
     about = f"{_extremes(acceptance)}; {wording.plural(len(markers), 'event')}."
     title = "Mean acceptance length over time"
     made = [(Chart("mal", title, about, start, end, 1, acceptance, markers), _CAPTION)]
-    if any(point.value is not None for point in tpot):
-        made.append((Chart("tpot", _TPOT, f"{_extremes(tpot)}.", start, end, 0, tpot, markers), _TPOT))
-    return [tag("figure", charts.history(chart), tag("figcaption", caption)) for chart, caption in made]
+    for lane in lanes:
+        points = series.points(drawn, lane.value)
+        if any(point.value is not None for point in points):
+            about = f"{_extremes(points)}."
+            chart = Chart(lane.name, lane.words, about, start, end, lane.floor, points, markers, lane=True)
+            made.append((chart, lane.words))
+    return [
+        tag(
+            "figure",
+            charts.history(chart),
+            tag("figcaption", caption),
+            class_="lane" if chart.lane else None,
+        )
+        for chart, caption in made
+    ]
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000
 
 
 def _extremes(points: Sequence[Point]) -> str:

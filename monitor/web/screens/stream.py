@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from monitor.web import charts, fields, sentences, states, wording
+from monitor.web import fields, sentences, states, wording
 from monitor.web.glossary import GLOSSARY
 from monitor.web.markup import Child, Markup, tag
-from monitor.web.screens import events, history, layout
+from monitor.web.screens import by_position, closeups, counters, events, history, layout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from monitor.web.fields import Record
     from monitor.web.screens.layout import Site
     from monitor.web.view import StreamView, View
 
@@ -43,16 +43,37 @@ def page(view: View, stream: StreamView, site: Site, chosen: str) -> bytes:
         tag("p", tag("a", "What if: other k, batch, draft or weights", href=_what_if(stream, site))),
         tag("h2", "History"),
         ranges(site.links.stream(stream.id), chosen),
-        *history.figures(buckets, list(zip(labels, listed, strict=True)), site, start, site.now),
+        *history.figures(
+            buckets,
+            list(zip(labels, listed, strict=True)),
+            site,
+            start,
+            site.now,
+            lanes=(history.TPOT, *history.STEPS),
+        ),
         tag("h2", "Events"),
         events.table(listed, site, labels),
-        tag("h2", "Numbers now"),
-        _numbers(stream),
-        tag("h2", "Acceptance by position"),
-        _positions(stream),
+        *_close(stream, view.closeup(stream.id), site),
         newest=stream.last_good_at,
         json_link=f"{site.links.stream(stream.id)}?format=json",
     )
+
+
+def _close(stream: StreamView, closeup: Record, site: Site) -> Iterator[Child]:
+    yield tag("h2", "Before and now")
+    yield from closeups.before_and_now(closeup, site.now)
+    yield tag("h2", "Acceptance by position")
+    yield from by_position.section(stream, closeup)
+    yield tag("h2", "Evidence of a change")
+    yield closeups.evidence(stream)
+    yield tag("h2", "What the traffic did")
+    yield closeups.traffic(closeup)
+    yield tag("h2", "Numbers now")
+    yield _numbers(stream)
+    yield tag("h2", "Counters and formulas")
+    yield from counters.counted(closeup, site)
+    yield tag("h2", "Quality of its data")
+    yield from counters.quality(closeup)
 
 
 def _about(stream: StreamView, site: Site) -> Markup:
@@ -119,40 +140,3 @@ def _numbers(stream: StreamView) -> Markup:
     caption = f"Over {window}, {wording.count(number('drafts'))} drafts"
     cells = ([name, layout.value(text, missing), GLOSSARY[name]] for name, text in rows)
     return layout.table(caption, ("Number", "Value", "What it means"), cells, "numbers")
-
-
-def _positions(stream: StreamView) -> Markup:
-    marginal = fields.numbers(stream.estimate, "marginal")
-    conditional = fields.numbers(stream.estimate, "conditional")
-    why = states.STATES[stream.state].why_unknown
-    if not marginal and not conditional:
-        return tag(
-            "p", f"Not known: {why if not stream.estimate.get('drafts') else 'the page has no positions'}."
-        )
-    rows = [
-        _position(position, values, why)
-        for position, values in enumerate(zip_longest(marginal, conditional, stream.baseline_conditional))
-    ]
-    headers = ("Position", "Marginal", "Conditional", "Baseline", "Change", "Conditional, baseline as a tick")
-    return tag(
-        "div",
-        layout.table("Acceptance by position of the draft", headers, rows, "positions"),
-        tag("p", tag("small", f"Marginal: {GLOSSARY['marginal acceptance']}")),
-        tag("p", tag("small", f"Conditional: {GLOSSARY['conditional acceptance']}")),
-    )
-
-
-def _position(
-    position: int, values: tuple[float | None, float | None, float | None], why: str
-) -> list[Child]:
-    marginal, conditional, baseline = values
-    reached = "nothing reached this position" if position else why
-    label = f"position {position}: {wording.ratio(conditional)}, baseline {wording.ratio(baseline)}"
-    return [
-        position,
-        layout.value(wording.ratio(marginal), why),
-        layout.value(wording.ratio(conditional), reached),
-        layout.value(wording.ratio(baseline), "no baseline has been learnt yet"),
-        layout.value(wording.change(conditional, baseline), "it needs a value and a baseline"),
-        charts.bar(conditional, baseline, label) if conditional is not None else layout.unknown(reached),
-    ]
