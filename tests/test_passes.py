@@ -36,10 +36,10 @@ def test_pieces_find_what_one_search_finds(lines: list[bytes], size: int) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    [b"\n" * 5_000_000, b"a" * 5_000_000, b"\n" + b"a" * 999 + b"\n" * 5_000_000, b"\na 1" * 1_000_000],
+    [b"\n" * 5_000_000, b"\n" + b"a" * 999 + b"\n" * 5_000_000, b"\na 1" * 1_000_000, b"a" * 5_000_000],
 )
 def test_no_piece_is_long(text: bytes) -> None:
-    """No call searches more than a piece: other threads wait for as long as a call takes."""
+    """No call searches more than a piece, or one long line: other threads wait for as long as a call takes."""
     seen: list[tuple[int, int]] = []
 
     class Recording:
@@ -50,13 +50,29 @@ def test_no_piece_is_long(text: bytes) -> None:
             return []
 
     assert list(passes.matches(Recording(), text)) == []  # type: ignore[arg-type]
-    assert max(end - start for start, end in seen) <= passes.PIECE_BYTES
+    longest = passes.PIECE_BYTES if b"\n" in text else passes.LINE_BYTES
+    assert max(end - start for start, end in seen) <= longest
     assert all(text[start : start + 1] == b"\n" for start, _ in seen[1:])
 
 
-def test_a_line_longer_than_a_piece_is_refused_as_before() -> None:
+@pytest.mark.parametrize("length", [0.6, 0.9])
+def test_a_long_line_at_the_end_of_a_piece_is_read(length: float) -> None:
+    """Lines are whole wherever pieces end."""
+    names = [letter * int(passes.PIECE_BYTES * length) for letter in "abc"]
+    lines = [b'vllm:num_requests_running{model_name="%s"} 3\n' % name.encode() for name in names]
+    body = made.steady(1) + b"".join(lines)
+    schema = engines.recognise(body)
+    assert schema is not None
+    page = exposition.read(body, schema.wanted)
+    assert page.problems == ()
+    assert [dict(series.labels)["model_name"] for series in page.layout.series[-3:]] == names
+
+
+@pytest.mark.parametrize("length", [1.0, 1.9, 2.0, 5.0])
+def test_a_line_longer_than_any_is_refused_as_before(length: float) -> None:
     """What stands in such a line is read by nobody; the lines around it are."""
-    long = b'vllm:spec_decode_num_drafts_total{model_name="' + b"a" * passes.PIECE_BYTES * 2 + b'"} 1\n'
+    label = b"a" * int(passes.PIECE_BYTES * length)
+    long = b'vllm:spec_decode_num_drafts_total{model_name="' + label + b'"} 1\n'
     body = made.steady(1) + long + b'vllm:num_requests_running{model_name="m"} 3\n'
     schema = engines.recognise(body)
     assert schema is not None

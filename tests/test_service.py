@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -158,7 +160,8 @@ async def test_an_event_soon_after_a_reload_is_not_told_as_over() -> None:
     engine, kept, hook = Engine(), Store(), receivers.Server()
     async with receivers.up(hook), listening(engine) as url, running(url, kept) as one:
         plan = notify.NotifyPlan((notify.Receiver("webhook", "hook", hook.url),))
-        engine.looked = lambda: one.notify(plan)
+        others = itertools.cycle((plan, dataclasses.replace(plan, resend_seconds=30.0)))
+        engine.looked = lambda: one.notify(next(others))
         await until(lambda: drafts(one) >= 40_000)
         engine.acceptance = 0.0
         await until(lambda: bool(hook.accepted))

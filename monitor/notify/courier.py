@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from monitor.notify import posting
@@ -25,6 +26,15 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
+LAST_ANSWER_SECONDS = 2.0  # so long a post that is under way may hold up a reload or the end of the process
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many posts a receiver accepted, and did not."""
+
+    sent: int = 0
+    failures: int = 0
 
 
 class Courier:
@@ -43,8 +53,7 @@ class Courier:
         self.queue: Queue = (
             AlertQueue(kept, plan.resend_seconds) if receiver.kind == "alertmanager" else HookQueue(kept)
         )
-        self.sent = 0
-        self.failures = 0
+        self.tally = Tally()
         self._plan = plan
         self._line = posting.Line(receiver)
         self._clock = clock
@@ -58,20 +67,38 @@ class Courier:
         self._news.set()
 
     async def run(self, session: aiohttp.ClientSession, free: asyncio.Event, keep: Keep) -> None:
-        """Deliver until cancelled; nothing is posted while `free` is not set; `keep` saves what changed."""
+        """Deliver until cancelled; nothing is posted while `free` is not set; `keep` saves what changed.
+
+        Whoever cancels this waits for the answer to a post that is under way: without it the same would be
+        posted once more.
+        """
         while True:
             await self._until_due()
             await free.wait()
             self._news.clear()
-            now = self._clock()
-            if isinstance(self.queue, AlertQueue) and self.queue.rows.all():
-                self._note_restart(await self._line.started(session), self.queue)
-            batch = self.queue.due(now)
-            pause = await self._deliver(session, batch) if batch else 0.0
-            changes = self.queue.rows.changes()
-            if changes and not await keep(self.receiver.name, changes):
-                self.queue.rows.unkept(changes)
+            turn = asyncio.ensure_future(self._turn(session, keep))
+            try:
+                pause = await asyncio.shield(turn)
+            except asyncio.CancelledError:
+                await asyncio.wait([turn], timeout=LAST_ANSWER_SECONDS)
+                turn.cancel()
+                await asyncio.gather(turn, return_exceptions=True)
+                raise
             await asyncio.sleep(pause)
+
+    async def _turn(self, session: aiohttp.ClientSession, keep: Keep) -> float:
+        """Post what is due and have what changed saved; return the seconds until there may be a next post."""
+        if isinstance(self.queue, AlertQueue) and self.queue.rows.all():
+            self._note_restart(await self._line.started(session), self.queue)
+        batch = self.queue.due(self._clock())
+        pause = await self._deliver(session, batch) if batch else 0.0
+        changes, kept = self.queue.rows.changes(), False
+        try:
+            kept = not changes or await keep(self.receiver.name, changes)
+        finally:
+            if not kept:
+                self.queue.rows.unkept(changes)
+        return pause
 
     async def _until_due(self) -> None:
         seconds = self.queue.wait(self._clock())
@@ -97,12 +124,12 @@ class Courier:
         if self._streak:
             log.info("notifications are accepted again", extra=fields | {"failures": self._streak})
         self._streak = 0
-        self.sent += 1
+        self.tally.sent += 1
         self.queue.accepted(batch, now)
         return 0.0
 
     def _failed(self, error: UndeliveredError, batch: Sequence[Notice], fields: dict[str, str]) -> float:
-        self.failures += 1
+        self.tally.failures += 1
         if error.final and isinstance(self.queue, HookQueue):
             self.queue.rows.dropped += len(batch)
             self.queue.refused(batch)

@@ -109,10 +109,12 @@ class Notifier:
 
     def replace(self, plan: NotifyPlan) -> None:
         """Go on with other receivers and settings; a receiver that stays by name keeps its queue."""
-        counts = {name: (old.sent, old.failures) for name, old in self._couriers.items()}
-        self._install(plan, {name: old.queue.rows for name, old in self._couriers.items()})
-        for name, courier in self._couriers.items():
-            courier.sent, courier.failures = counts.get(name, (0, 0))
+        if plan == self._plan:
+            return
+        before = self._couriers
+        self._install(plan, {name: old.queue.rows for name, old in before.items()})
+        for name in before.keys() & self._couriers.keys():
+            self._couriers[name].tally = before[name].tally
         self._replaced.set()
 
     async def run(self, keep: Callable[[KeptNotices], Awaitable[bool]]) -> None:
@@ -137,12 +139,12 @@ class Notifier:
         couriers = list(self._couriers.values())
         blocks = [textformat.labels({"receiver": courier.receiver.name}) for courier in couriers]
         counted: tuple[tuple[str, textformat.FamilyKind, str, list[int]], ...] = (
-            ("sent", "counter", "Posts that the receiver accepted.", [each.sent for each in couriers]),
+            ("sent", "counter", "Posts that the receiver accepted.", [each.tally.sent for each in couriers]),
             (
                 "failures",
                 "counter",
                 "Posts that were not accepted; they are tried again.",
-                [each.failures for each in couriers],
+                [each.tally.failures for each in couriers],
             ),
             (
                 "dropped",

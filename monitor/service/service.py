@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from monitor import notify
 from monitor.core import pipeline, streams
-from monitor.core.pages import engines
 from monitor.core.streams import history, losses, presence
 from monitor.core.vocabulary import STATES
 from monitor.metrics import selfmetrics
@@ -247,30 +246,19 @@ class Service:
             return self._stepped_alone(batch)
 
     def _stepped_alone(self, batch: Sequence[Scrape]) -> _Stepped:
-        known, seen = dict(self._engines), {}
-        ready: list[Scrape] = []
-        for scrape in batch:
-            if scrape.body is not None and scrape.target not in known:
-                schema = engines.recognise(scrape.body)
-                if schema is not None:
-                    seen[scrape.target] = schema.engine
-                    if schema.engine.needs_beside:
-                        continue  # the next look brings the pages that this one is read with
-            ready.append(scrape)
-        if not ready:
-            return _Stepped(seen)
+        plan, known = self._plan, dict(self._engines)
         # Pages are read before the lock is taken: who asks for metrics does not wait for one of 20 MB.
-        plan = self._plan
-        looked = pipeline.look(plan, self._state, ready)
+        looked = pipeline.look(plan, self._state, batch)
+        seen = {each.scrape.target: each.memory.schema.engine for each in looked if each.memory.schema}
+        # Of an engine that is new the next look brings the pages that this one is to be read with.
+        looked = [each for each in looked if each.scrape.target in known or not _lacks_beside(each)]
+        if not looked:
+            return _Stepped(seen)
         with self._facts.lock.first():
             step = pipeline.advance(plan, self._state, looked)
             self._note_states()
             self._saver.note(step.events)
-            names = sorted({scrape.target for scrape in ready})
-            for name in names:
-                schema = self._state.targets[name].memory.schema
-                if schema is not None:
-                    seen[name] = schema.engine
+            names = sorted({each.scrape.target for each in looked})
             dropped = {name: self._state.targets[name].dropped for name in names}
             failures = {name: self._state.targets[name].failure for name in names}
             restarted = [
@@ -388,6 +376,12 @@ class _Stepped:
     restarted: Sequence[str] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
     wasted: Sequence[str] = ()
+
+
+def _lacks_beside(looked: Looked) -> bool:
+    """Return whether this is the page of an engine whose pages say little alone."""
+    schema = looked.memory.schema
+    return looked.scrape.body is not None and schema is not None and schema.engine.needs_beside
 
 
 def _was_wasted(looked: Looked) -> bool:

@@ -23,9 +23,15 @@ class Post:
     status: int
 
 
+def _set() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
 @dataclass(slots=True)
 class Server:
-    """A receiver: `answers` are the statuses of the next posts, then `status`."""
+    """A receiver: `answers` are the statuses of the next posts, then `status`; answers wait for `answering`."""
 
     port: int = 0
     status: int = 200
@@ -33,6 +39,7 @@ class Server:
     headers: dict[str, str] = field(default_factory=dict)
     posts: list[Post] = field(default_factory=list)
     started: str = "2026-01-01T00:00:00Z"
+    answering: asyncio.Event = field(default_factory=_set)
     came: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
@@ -59,6 +66,7 @@ class Server:
         self.posts.append(Post(request.path, dict(request.headers), content, status))
         async with self.came:
             self.came.notify_all()
+        await self.answering.wait()
         return web.Response(status=status, headers=self.headers, text="as the test wants it")
 
 

@@ -345,6 +345,43 @@ async def test_a_reload_changes_receivers(caplog: pytest.LogCaptureFixture) -> N
     assert "receiver is gone" in caplog.text
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=["reload", "end of the process"])
+async def test_the_answer_to_a_post_under_way_is_waited_for(*, ends: bool) -> None:
+    """A reload or the end while a receiver takes its time to answer: what it accepted is not posted again."""
+    kept = Store()
+    async with up() as slow:
+        slow.answering.clear()
+        wanted = plan(receiver(slow))
+        async with running(wanted, kept) as part:
+            part.happens(event())
+            await slow.until(lambda found: len(found.posts) == 1)
+            asyncio.get_running_loop().call_later(0.05, slow.answering.set)
+            if not ends:
+                part.notifier.replace(dataclasses.replace(wanted, resend_seconds=30.0))
+                part.happens(open_now=[event()])
+                await until(lambda: part.value("sent_total") == 1)
+        async with running(wanted, kept) as part:
+            part.happens(event(closed_at=time.time()))
+            await slow.until(lambda found: len(found.posts) > 1)
+    assert kinds(slow) == ["collapse open", "collapse closed"]
+
+
+async def test_a_receiver_that_does_not_answer_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A post whose answer does not come is given up, and is told again after the restart."""
+    monkeypatch.setattr(courier, "LAST_ANSWER_SECONDS", 0.05)
+    kept = Store()
+    async with up() as slow:
+        slow.answering.clear()
+        async with running(plan(receiver(slow)), kept) as part:
+            part.happens(event())
+            await slow.until(lambda found: len(found.posts) == 1)
+        slow.answering.set()
+        async with running(plan(receiver(slow)), kept):
+            await slow.until(lambda found: len(found.posts) == 2)
+    first, second = slow.posts
+    assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
+
+
 async def test_nobody_is_told_by_default() -> None:
     """Without receivers nothing is kept, nothing is said of it on the metrics page, and the loop just waits."""
     async with running(notify.NotifyPlan(), Store()) as part:

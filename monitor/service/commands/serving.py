@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from monitor import notify, settings, store
 from monitor.notify import alerts
-from monitor.service import assembly, commands, service
+from monitor.service import assembly, commands, garbage, service
 from monitor.sources.discovery import running as discovering
 from monitor.web import app
 from monitor.web.door import guard, listening, webfile
@@ -60,8 +60,7 @@ async def serve(  # noqa: PLR0913 - what `run` and `demo` differ in
 
     `prepare` may fill the opened store before the service reads it.
     """
-    in_force = _InForce(effective, finders, {target.name for target in targets})
-    stop = _stop_on_signals()
+    in_force, stop = _InForce(effective, finders, {target.name for target in targets}), _stop_on_signals()
     sys.setswitchinterval(SWITCH_SECONDS)
     with _opened(effective) as kept:
         prepare(kept)
@@ -86,9 +85,9 @@ async def serve(  # noqa: PLR0913 - what `run` and `demo` differ in
         options = _options(effective, guards, running, reload)
         application = app.application(running.snapshot, options)
         async with _listening(application, effective, file.listening()) as address:
-            watched = _watched(len(targets), effective, finders)
-            print(f"specmon watches {watched}. Report: {address}{options.prefix}/report", flush=True)
-            await running.run(stop)
+            _greet(f"{address}{options.prefix}/report", len(targets), effective, finders)
+            with garbage.searched_shortly():
+                await running.run(stop)
 
 
 def _options(
@@ -108,11 +107,12 @@ def _options(
     )
 
 
-def _watched(count: int, effective: Settings, finders: Sequence[Provider]) -> str:
-    """Return what is watched, for people."""
-    found = [" and those that discovery finds"] if finders else []
-    found += [" and those that the query API has"] if effective.prometheus.url else []
-    return f"{count} target{'' if count == 1 else 's'}{''.join(found)}"
+def _greet(report: str, count: int, effective: Settings, finders: Sequence[Provider]) -> None:
+    """Say what is watched, and last where the report is."""
+    watched = [f"{count} target{'' if count == 1 else 's'}"]
+    watched += ["those that discovery finds"] if finders else []
+    watched += ["those that the query API has"] if effective.prometheus.url else []
+    print(f"specmon watches {' and '.join(watched)}. Report: {report}", flush=True)
 
 
 def _stop_on_signals() -> asyncio.Event:
