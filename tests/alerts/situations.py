@@ -187,6 +187,12 @@ SITUATIONS: Mapping[str, Situation] = {
             26: {"SpecmonAcceptanceCollapsed": [0], "SpecmonCollapseSlowsDecoding": [0]},
         },
     ),
+    "two_of_five_collapse_in_the_first_hour": Situation(
+        5,
+        30,
+        lambda engine, minute: DEAD if engine < 2 and minute >= 20 else GOOD,
+        {19: {}, 26: {"SpecmonAcceptanceCollapsed": [0, 1], "SpecmonCollapseSlowsDecoding": [0, 1]}},
+    ),
     "dead_from_the_first_minute": Situation(
         1, 20, _all(DEAD, 0), {6: {"SpecmonDeadDraft": [0], "SpecmonCollapseSlowsDecoding": [0]}}
     ),

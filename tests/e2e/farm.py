@@ -48,6 +48,7 @@ class Engine:
     at: float
     acceptance: Sequence[float] = GOOD
     drafts: float = 1000.0
+    answered: int = 0  # requests, since the start
     accepted: list[float] = field(default_factory=lambda: [800.0, 600.0, 450.0, 300.0])
 
     def page(self, now: float) -> bytes:
@@ -119,4 +120,5 @@ class Farm:
 
     async def _answer(self, request: web.Request) -> web.Response:
         engine = self.engines[request.match_info["name"]]
+        engine.answered += 1
         return web.Response(body=engine.page(self._clock()), content_type="text/plain")
