@@ -295,6 +295,7 @@ def test_speculation_switched_off_is_told_once() -> None:
     assert [(event.kind, event.status, event.raised_at) for event in found] == [
         ("speculation_off", "closed", START + 2 * INTERVAL)
     ]
+    assert found[0].after.mal == 1.0
     assert total(state).drafts[0] == 300
     codes = []
     for looks in ([*with_start, bare], [*with_start, bare, bare, *again]):

@@ -29,6 +29,7 @@ from monitor.core.streams import (
     heirs,
     losses,
     net_losses,
+    notes,
     presence,
     present,
     quality,
@@ -273,7 +274,9 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
     raised = [stream_events.raised(state, counts, alarm, plan.windows) for alarm in findings.alarms]
     looked = present.looked_at(state, counts, watch["trouble"]["kind"] > 0, plan.windows)
     losing = net_losses.judge(plan, state, counts)
-    return Observation(counts, findings), [*switched, *raised, *shared, *released, *looked, *losing]
+    filled = notes.filled(state, counts, plan.windows)
+    said = [*switched, *raised, *shared, *released, *looked, *losing, *filled]
+    return Observation(counts, findings), said
 
 
 def _add_up(plan: Plan, state: State, counts: deltas.Counts) -> None:

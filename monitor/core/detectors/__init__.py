@@ -38,7 +38,7 @@ from monitor.core.detectors.base import (
     Level,
 )
 from monitor.core.detectors.measures import evidence, noise, reference, rhythm, scores, traffic
-from monitor.core.detectors.troubles import alarms, swings
+from monitor.core.detectors.troubles import alarms, diagnosis, swings
 from monitor.core.pages.engines.base import Counter
 
 if TYPE_CHECKING:
@@ -123,6 +123,11 @@ def allocate(plan: DetectionPlan, n: int) -> State:
 def standing(state: State, row: int) -> tuple[Level, float, float]:
     """Return a row's level since its trouble opened, the logits that traffic explains of it, and the rest."""
     return alarms.standing(state, row)
+
+
+def lately(state: State, row: int) -> Level:
+    """Return where a row stood in its last hour without a trouble, unknown where it has none."""
+    return diagnosis.measured(state, state["baseline"]["local"][row], row)
 
 
 def step(plan: DetectionPlan, state: State, counts: Counts) -> Findings:

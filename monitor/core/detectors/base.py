@@ -7,7 +7,9 @@ where several detectors that see one change make one trouble.
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
@@ -214,3 +216,20 @@ def clip(values: Floats, least: float | Floats, most: float | Floats) -> Floats:
     """Return `values` between two bounds; on the few values of one stream np.clip itself takes longer."""
     result: Floats = np.minimum(np.maximum(values, least), most)
     return result
+
+
+def comparable(before: Level, after: Level) -> tuple[Level, Level]:
+    """Return two levels over the positions that both have: with another k, a MAL is another by itself."""
+    positions = min(len(before.conditional), len(after.conditional))
+    if positions in (0, max(len(before.conditional), len(after.conditional))):
+        return before, after
+    return _first(before, positions), _first(after, positions)
+
+
+def _first(level: Level, positions: int) -> Level:
+    """Return a level as drafts of its first `positions` would have it, its interval as wide in proportion."""
+    kept = level.conditional[:positions]
+    mal = 1.0 + sum(itertools.accumulate(kept, operator.mul))
+    narrower = (mal - 1.0) / (level.mal - 1.0) if level.mal > 1.0 else 1.0
+    below, above = (level.mal - level.mal_low) * narrower, (level.mal_high - level.mal) * narrower
+    return Level(mal, mal - below, mal + above, kept, level.drafts)

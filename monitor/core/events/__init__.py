@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from monitor.core.detectors import base
 from monitor.core.detectors.base import Level
 from monitor.core.economics.verdicts import ReleaseVerdict
 from monitor.core.vocabulary import TROUBLES
@@ -284,11 +285,12 @@ def benefit_lost(before: float, after: float) -> float:
 
 
 def verdict(before: Level, after: Level) -> ReleaseVerdict | None:
-    """Return how two levels compare, None where one is unknown.
+    """Return how two levels compare over the positions that both have, None where one is unknown.
 
     Each level's interval is taken for 95 % of a normal distribution; a difference that is surer than 95 % is
     one. `confidence` is that of the difference, whatever the outcome.
     """
+    before, after = base.comparable(before, after)
     spread = math.hypot(before.mal_high - before.mal_low, after.mal_high - after.mal_low)
     difference = after.mal - before.mal
     if not math.isfinite(spread) or not math.isfinite(difference) or spread <= 0:

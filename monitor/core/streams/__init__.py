@@ -67,6 +67,7 @@ STATUS = np.dtype(
         ("sane", "i8"),  # good intervals since
         ("doubted", "?"),  # the event of impossible data is open
         ("ended", "?"),  # another stream took its place
+        ("noted_at", "f8"),  # the last note that is not filled in yet, unix seconds
     ],
 )
 
@@ -84,6 +85,8 @@ class Identity:
 
     `doubt` is the open event that its counters contradict each other: it stands beside one of acceptance;
     `contradiction` is what they last contradicted each other in, in words.
+    `note` is the last event that only informs whose other side is not known yet, `noted`
+    tokens a step, implied and observed TPOT (seconds) before it.
     `outset` is what was usual before the open change of acceptance, its model's too: what it costs follows.
     `net_loss` is the open event that speculation costs more than it gains, `losing` how many windows in a row
     did (below 0: did not). `plain` are the last two spans and what had been seen of plain steps at their
@@ -102,6 +105,8 @@ class Identity:
     marks: list[Mark] = field(default_factory=list)
     event: Event | None = None
     doubt: Event | None = None
+    note: Event | None = None
+    noted: tuple[float, float, float] = (math.nan, math.nan, math.nan)
     outset: Outset | None = None
     net_loss: Event | None = None
     losing: int = 0

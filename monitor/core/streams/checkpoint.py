@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -180,6 +181,8 @@ def _identity_to_json(identity: Identity) -> dict[str, object]:
         "marks": [dataclasses.astuple(mark) for mark in identity.marks],
         "event": event_to_json(identity.event) if identity.event else None,
         "doubt": event_to_json(identity.doubt) if identity.doubt else None,
+        "note": event_to_json(identity.note) if identity.note else None,
+        "noted": list(identity.noted),
         "outset": dataclasses.asdict(identity.outset) if identity.outset else None,
         "net_loss": event_to_json(identity.net_loss) if identity.net_loss else None,
         "losing": identity.losing,
@@ -197,7 +200,8 @@ def _identity_from_json(saved: dict[str, object]) -> Identity:
     fields["key"] = StreamKey(*fields["key"])  # type: ignore[misc]
     fields["marks"] = [Mark(*mark) for mark in fields["marks"]]  # type: ignore[attr-defined]
     fields["plain"] = tuple((span, tuple(sums)) for span, sums in fields.get("plain", ()))  # type: ignore[attr-defined]
-    for name in ("event", "doubt", "net_loss"):
+    fields["noted"] = tuple(fields.get("noted", (math.nan,) * 3))  # type: ignore[arg-type]
+    for name in ("event", "doubt", "note", "net_loss"):
         fields[name] = event_from_json(fields[name]) if fields.get(name) else None  # type: ignore[arg-type]
     # In older files the direction, which the kind tells, stands between the two.
     fields["change_counts"] = {kind: times for kind, *_, times in fields["change_counts"]}  # type: ignore[attr-defined]

@@ -6,13 +6,13 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from monitor.core import events, streams
+from monitor.core import detectors, events, streams
 from monitor.core.counts import estimates, windows
 from monitor.core.detectors import lengths
 from monitor.core.economics import accounting, fits
 from monitor.core.events import Cost, Past, attribution
 from monitor.core.pages import engines
-from monitor.core.streams import surroundings
+from monitor.core.streams import notes, surroundings
 
 if TYPE_CHECKING:
     from monitor.core.counts.deltas import Counts
@@ -56,6 +56,8 @@ def of_row(state: State, row: int, alarm: Alarm, lengths: tuple[float, ...]) -> 
         streams.count_change(state, row, event)
     if alarm.action != "note":
         identity.event = event if event.status == "open" else None
+    elif math.isnan(event.after.mal):
+        notes.keep(state, row, event, state.window_seconds)
     return event
 
 
@@ -119,5 +121,9 @@ def switched_off(state: State, row: int, now: float) -> Event:
     fact = "the page no longer has the engine's speculation counters: speculation is not configured any more"
     why = attribution.Attribution((fact,), (attribution.Cause("config", 1.0, fact),))
     event = events.noted(identity.id, identity.key, "speculation_off", now, why)
+    before = detectors.lately(state.watch, row)
+    cost = Cost(1.0 / before.mal, math.nan, events.benefit_lost(before.mal, notes.OFF.mal))
+    event = replace(event, before=before, after=notes.OFF, cost=cost)
+    notes.keep(state, row, event, state.window_seconds)
     streams.count_change(state, row, event)
     return event
