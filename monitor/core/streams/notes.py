@@ -91,10 +91,10 @@ def _filled(state: State, row: int, event: Event, lengths: tuple[float, ...]) ->
     return replace(event, after=level, cost=cost, facts=facts, updates=event.updates + 1)
 
 
-def _since(sums: npt.NDArray[np.void], at: float, lengths: tuple[float, ...]) -> Estimates | None:
-    """Return what one stream did since `at` and not before, over the longest window that can tell."""
+def _since(sums: npt.NDArray[np.void], change_at: float, lengths: tuple[float, ...]) -> Estimates | None:
+    """Return what one stream did since `change_at` and not before, over the longest window that can tell."""
     for window in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
-        found = windows.within(sums, window, lengths[window], at, math.inf)
+        found = windows.within(sums, window, lengths[window], change_at, math.inf)
         if found.vectors[0, windows.SECONDS] > 0.0:
             return estimates.from_sums(found)
     return None
