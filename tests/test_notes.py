@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from monitor.core import events, pipeline
 from monitor.core.detectors import base
 from monitor.core.detectors.base import Level
 from monitor.core.pages.scrapes import Scrape
-from monitor.core.streams import checkpoint
+from monitor.core.streams import checkpoint, notes
 from tests import made
 
 COUNTED = 60
@@ -103,3 +104,26 @@ def test_levels_of_other_k_are_compared_over_the_positions_that_both_have() -> N
     found = events.verdict(three, worse)
     assert found is not None
     assert found.outcome == "worse"
+
+
+def test_beyond_eight_positions_the_first_seven_are_compared() -> None:
+    """The eighth of a longer draft stands for all later ones: k 12 after k 8 and 16 after 12 differ by k alone."""
+    kept = {k: [0.8**j for j in range(1, k + 1)] for k in (8, 12, 16)}
+    levels = {
+        k: Level(
+            1.0 + sum(marginal), 1.0, 6.0, tuple(notes._conditional(np.array(marginal), 1.0).tolist()), 1000.0
+        )
+        for k, marginal in kept.items()
+    }
+    first_seven = 1.0 + sum(kept[8][:7])
+    for one, other in ((8, 12), (12, 8), (12, 16)):
+        old, new = base.comparable(levels[one], levels[other])
+        assert (len(old.conditional), len(new.conditional)) == (7, 7)
+        assert (old.mal, new.mal) == pytest.approx((first_seven, first_seven))
+    assert base.comparable(levels[8], levels[8]) == (levels[8], levels[8])
+
+
+def test_the_conditional_acceptance_of_a_position_nothing_reached_is_left_out() -> None:
+    """0 of 0 is unknown: a level ends at the last position that was tried."""
+    assert notes._conditional(np.array([50.0, 0.0, 0.0]), 100.0).tolist() == [0.5, 0.0]
+    assert notes._conditional(np.array([]), 100.0).tolist() == []

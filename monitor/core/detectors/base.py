@@ -36,6 +36,9 @@ TRIALS, SUCCESSES = slice(0, POSITIONS), slice(POSITIONS, 2 * POSITIONS)
 DRAFTS, ACCEPTED, TOKENS = 16, 17, 18
 """Columns of the sums after those of the positions: drafts, accepted and draft tokens."""
 
+POOLED = 1.001
+"""Share of what eight positions keep from which on more than eight were drafted; less is rounding."""
+
 NUM_SUMS = 19
 """Columns of all sums: trials and successes of the eight positions, drafts, accepted and draft tokens."""
 
@@ -220,10 +223,18 @@ def clip(values: Floats, least: float | Floats, most: float | Floats) -> Floats:
 
 def comparable(before: Level, after: Level) -> tuple[Level, Level]:
     """Return two levels over the positions that both have: with another k, a MAL is another by itself."""
-    positions = min(len(before.conditional), len(after.conditional))
-    if positions in (0, max(len(before.conditional), len(after.conditional))):
+    alone = _alone(before), _alone(after)
+    lengths = {*alone, len(before.conditional), len(after.conditional)}
+    if len(lengths) == 1 or min(lengths) == 0:
         return before, after
-    return _first(before, positions), _first(after, positions)
+    return _first(before, min(alone)), _first(after, min(alone))
+
+
+def _alone(level: Level) -> int:
+    """Return how many positions a level has one by one; with k above eight, the eighth is of all later."""
+    told = len(level.conditional)
+    kept = sum(itertools.accumulate(level.conditional, operator.mul))
+    return told - (told == POSITIONS and level.mal - 1.0 > kept * POOLED)
 
 
 def _first(level: Level, positions: int) -> Level:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from monitor.core.counts.deltas import Counts
     from monitor.core.counts.estimates import Estimates
+    from monitor.core.detectors.base import Floats
     from monitor.core.events import Event
     from monitor.core.streams import Identity, State
 
@@ -104,14 +105,21 @@ def _level(identity: Identity, new: Estimates) -> Level | None:
     drafts = float(np.nan_to_num(new.drafts[0]))
     if drafts < LEAST_DRAFTS:
         return None
-    conditional = new.conditional[0, : identity.num_speculative_tokens or None]
+    conditional = _conditional(new.accepted[0, : identity.num_speculative_tokens or None], drafts)
     return Level(
-        float(new.mal[0]),
-        float(new.mal_low[0]),
-        float(new.mal_high[0]),
-        tuple(conditional[np.isfinite(conditional)].tolist()),
-        drafts,
+        float(new.mal[0]), float(new.mal_low[0]), float(new.mal_high[0]), tuple(conditional.tolist()), drafts
     )
+
+
+def _conditional(accepted: Floats, drafts: float) -> Floats:
+    """Return the conditional acceptance of [P] positions, the eighth of all later ones as `before` has it."""
+    kept = accepted[np.isfinite(accepted)]
+    tried = np.concatenate(([drafts], kept[:-1]))[: len(kept)]
+    if len(kept) > base.POSITIONS:
+        last = base.POSITIONS - 1
+        kept, tried = (np.append(each[:last], each[last:].sum()) for each in (kept, tried))
+    found: Floats = kept[tried > 0.0] / tried[tried > 0.0]
+    return found
 
 
 def _speed(found: Estimates, *, speculating: bool = True) -> tuple[float, float, float]:
