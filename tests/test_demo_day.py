@@ -15,7 +15,9 @@ HOURS = 8.0
 PLAN = pipeline.Plan(
     windows=(10.0, 60.0, 300.0), limits=streams.Limits(scrape_interval=1.0, silent_seconds=20.0)
 )
-QWEN = next(each for each in story.SCENARIOS if each.name == "qwen-0")
+QWEN, CODER, MISTRAL = (
+    next(each for each in story.SCENARIOS if each.name == name) for name in ("qwen-0", "coder-0", "mistral-0")
+)
 
 
 def lived(seed: int = 1) -> tuple[simulated_fleet.SimulatedFleet, past.Lived]:
@@ -27,6 +29,19 @@ def lived(seed: int = 1) -> tuple[simulated_fleet.SimulatedFleet, past.Lived]:
     return fleet, done
 
 
+def seen_live(fleet: simulated_fleet.SimulatedFleet, done: past.Lived, seconds: float) -> list[events.Event]:
+    """What is said of the fleet in its first live seconds, looked at once a second."""
+    fleet.begin()
+    found: list[events.Event] = []
+    for second in range(int(seconds)):
+        for member in fleet.members:
+            member.engine.advance(float(second))
+            beside = {"/version": f'{{"version": "{member.engine.version}"}}'.encode()}
+            scrape = Scrape(member.scenario.name, END + second, body=member.page.render(), beside=beside)
+            found += pipeline.step(PLAN, done.state, [scrape]).events
+    return found
+
+
 def test_the_day_is_known_and_the_live_rollout_is_judged_against_it() -> None:
     """The past collapse is closed and caused by the version; the live one opens within half a minute."""
     fleet, done = lived()
@@ -34,17 +49,22 @@ def test_the_day_is_known_and_the_live_rollout_is_judged_against_it() -> None:
     assert [each.status for each in collapses] == ["closed"]
     assert abs(collapses[0].change_point_at - (END - 7 * story.HOUR_SECONDS)) < past.STEP_SECONDS * 2
     assert collapses[0].causes[0].cause == "engine"
-    member = fleet.members[0]
-    fleet.begin()
-    found: list[events.Event] = []
-    for second in range(int(story.ROLLOUT_SECONDS) + 30):
-        member.engine.advance(float(second))
-        beside = {"/version": f'{{"version": "{member.engine.version}"}}'.encode()}
-        scrape = Scrape(QWEN.name, END + second, body=member.page.render(), beside=beside)
-        found += pipeline.step(PLAN, done.state, [scrape]).events
+    found = seen_live(fleet, done, story.ROLLOUT_SECONDS + 30)
     assert {(each.kind, each.status) for each in found} == {("collapse", "open")}
     assert abs(found[0].change_point_at - (END + story.ROLLOUT_SECONDS)) < 3
     assert found[0].before.mal > 3.0
+
+
+def test_a_slow_fall_and_other_traffic_are_told_as_such() -> None:
+    """The fall of the day is a decay of hours, not a drop; other prompts are the cause of the live one."""
+    fleet = simulated_fleet.SimulatedFleet(1, clock=lambda: END, scenarios=[MISTRAL, CODER])
+    done = past.live_through(PLAN, fleet.members, 1, END, lambda _: None)
+    (decay,) = done.events
+    assert (decay.kind, decay.status, decay.model_name) == ("decay", "open", MISTRAL.model_name)
+    assert END - decay.change_point_at > 4 * story.HOUR_SECONDS
+    (shift,) = (each for each in seen_live(fleet, done, 60) if each.model_name == CODER.model_name)
+    assert (shift.kind, shift.causes[0].cause) == ("drop", "traffic")
+    assert "mean prompt length went from 3" in shift.causes[0].evidence
 
 
 def test_the_live_page_goes_on_where_the_day_ended() -> None:

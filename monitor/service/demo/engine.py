@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 VERSION = "0.32.0+simulated"
-CYCLE_SECONDS = 600.0  # then all that happens live happens again
+CYCLE_SECONDS = 1200.0  # then all that happens live happens again
 IMPOSSIBLE_FACTOR = 6  # times as many tokens are claimed to be accepted as were
 
 TICK_SECONDS = 0.25
@@ -36,19 +36,22 @@ Floats = npt.NDArray[np.float64]
 class Phase:
     """What holds from `start` (seconds after the first page) until the next phase.
 
-    `conditional` is the mean conditional acceptance of each position, `prompt_tokens` the median prompt of
-    new requests, `slots` how many requests run at most at a time. `version` is the engine's: where it is not
-    that of the phase before, the engine restarts with it. `drafting` is False where tokens flow without a
-    draft, `possible` False where the page claims more accepted tokens than were drafted.
+    `conditional` is the mean conditional acceptance of each position, `prompt_tokens` and `answer_tokens` the
+    medians of new requests, `slots` how many requests run at most at a time. `version` is the engine's: where
+    it is not that of the phase before, the engine restarts with it. `drafting` is False where tokens flow
+    without a draft, `possible` False where the page claims more accepted tokens than were drafted. `slides`
+    is True, in a day alone, where it goes over into the next phase bit by bit.
     """
 
     start: float
     conditional: tuple[float, ...]
     prompt_tokens: float = 300.0
+    answer_tokens: float = MEDIAN_TOKENS
     slots: int = 24
     version: str = VERSION
     drafting: bool = True
     possible: bool = True
+    slides: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,9 @@ class SimulatedEngine:
         free = (self._left <= 0) & (np.arange(len(self._left)) < phase.slots)
         new = np.flatnonzero(free & (self._rng.random(len(free)) < 1 / PAUSE_TICKS))
         count = len(new)
-        self._left[new] = np.ceil(MEDIAN_TOKENS * np.exp(TOKENS_SPREAD * self._rng.standard_normal(count)))
+        self._left[new] = np.ceil(
+            phase.answer_tokens * np.exp(TOKENS_SPREAD * self._rng.standard_normal(count))
+        )
         self._prompt[new] = np.ceil(phase.prompt_tokens * np.exp(0.5 * self._rng.standard_normal(count)))
         self._skill[new] = SKILL_SPREAD * self._rng.standard_normal(count)
         self._begun[new] = self._now

@@ -159,7 +159,7 @@ class SimulatedPage(Collector):
         totals, at = self._engine.totals, len(TOTALS)
         for name, value in zip(TOTALS, vector[:at].tolist(), strict=True):
             setattr(totals, name, type(getattr(totals, name))(value))
-        totals.accepted[:] = vector[at : at + len(totals.accepted)]
+        totals.accepted[:] = np.floor(vector[at : at + len(totals.accepted)])
         at += len(totals.accepted)
         for each in self._histograms.values():
             *counts, each.sum = vector[at : at + len(each.counts) + 1].tolist()

@@ -8,7 +8,9 @@ day costs seconds.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +26,7 @@ from monitor.service.demo.page import SimulatedPage
 from monitor.web import states as shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -49,6 +51,16 @@ class Minute:
     accepted: Floats
     running: float
 
+    def toward(self, other: Minute, share: float) -> Minute:
+        """Return a minute with this share of another one's traffic."""
+        kept = 1.0 - share
+        return Minute(
+            kept * self.counts + share * other.counts,
+            kept * self.counters + share * other.counters,
+            kept * self.accepted + share * other.accepted,
+            kept * self.running + share * other.running,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Lived:
@@ -60,31 +72,33 @@ class Lived:
 
 
 class Minutes:
-    """Minutes of each phase, simulated when they are first asked for."""
+    """Minutes of each phase, simulated as they are asked for: the first `BLOCKS`, then one of these."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng([seed, 1])
         self._made: dict[Phase, list[Minute]] = {}
+        self._running: dict[Phase, Iterator[Minute]] = {}
 
     def draw(self, phase: Phase) -> Minute:
-        """Return one of the phase's minutes at random."""
+        """Return one of the phase's minutes."""
         key = replace(phase, start=-WARM_UP_SECONDS)
-        if key not in self._made:
-            self._made[key] = self._simulated(key)
-        return self._made[key][int(self._rng.integers(BLOCKS))]
+        made = self._made.setdefault(key, [])
+        if len(made) == BLOCKS:
+            return made[int(self._rng.integers(BLOCKS))]
+        if key not in self._running:
+            self._running[key] = self._simulated(key)
+        made.append(next(self._running[key]))
+        return made[-1]
 
-    def _simulated(self, phase: Phase) -> list[Minute]:
-        scenario = Scenario("", "simulated", (phase,))
-        engine = SimulatedEngine(scenario, self._rng)
+    def _simulated(self, phase: Phase) -> Iterator[Minute]:
+        engine = SimulatedEngine(Scenario("", "simulated", (phase,)), self._rng)
         page = SimulatedPage(engine, "simulated", 1.0)
-        made = []
         before = page.counts(), reading_of(page, phase.version)
-        for number in range(1, BLOCKS + 1):
+        for number in count(1):
             engine.advance(number * BLOCK_SECONDS)
             after = page.counts(), reading_of(page, phase.version)
-            made.append(_between(*before, *after))
+            yield _between(*before, *after)
             before = after
-        return made
 
 
 def _between(counts: Floats, reading: Reading, counts_after: Floats, after: Reading) -> Minute:
@@ -119,12 +133,16 @@ class Life:
     def scrape(self, now: float) -> Scrape:
         """Live through the two minutes before `now` and return the look at their end."""
         begun = now - STEP_SECONDS - self._end
-        phase = [each for each in self._phases if each.start <= begun + 1e-6][-1]
+        number = bisect_right(self._phases, begun + 1e-6, key=lambda each: each.start) - 1
+        phase, following = self._phases[number], self._phases[min(number + 1, len(self._phases) - 1)]
         if phase.version != self._reading.engine_version:
             self._restart(phase.version, now - STEP_SECONDS)
         running = 0.0
         for _ in range(round(STEP_SECONDS / BLOCK_SECONDS)):
             block = self._blocks.draw(phase)
+            if phase.slides:
+                share = (begun - phase.start) / (following.start - phase.start)
+                block = block.toward(self._blocks.draw(following), share)
             self._counts += block.counts
             self._counters += block.counters
             self._accepted += block.accepted

@@ -1,4 +1,4 @@
-"""What happens in the demo: each engine's simulated day, and the ten minutes that repeat live."""
+"""What happens in the demo: each engine's simulated day, and the twenty minutes that repeat live."""
 
 from __future__ import annotations
 
@@ -12,25 +12,22 @@ DAY_SECONDS = 24 * HOUR_SECONDS
 NEXT_VERSION = "0.33.0+simulated"  # of the rollout that collapses
 
 GOOD = (0.80, 0.77, 0.75, 0.72)  # mean acceptance length 3.2
-WORSE = (0.58, 0.55, 0.53, 0.50)  # 2.1: one replica with another draft than its neighbours
+WORSE = (0.40, 0.40, 0.36, 0.33)  # 1.6: one replica with another draft than its neighbours
 BROKEN = (0.06, 0.10, 0.10, 0.10)  # 1.07: a draft that no longer fits its target model
 CODE = (0.72, 0.68, 0.66, 0.64)  # 2.7
-LONG_PROMPT_TOKENS = 6000.0
-PROMPT_TOKENS = (300.0, 900.0, 2000.0, 500.0, 1400.0, 300.0)  # in turn, of the coder's day
-PROMPTS_HOURS = 0.5  # so long each
-LOGITS_PER_FOLD = -0.18  # of conditional acceptance, for prompts e times as long
-LLAMAS, QWENS = 8, 2
+LONG_PROMPT_TOKENS, SHORT_ANSWER_TOKENS = 6000.0, 60.0  # documents are summed up, nobody chats
+SUMMARY_LOGITS = 0.7  # by which the draft agrees less with its target model on these
+LLAMAS, QWENS = 8, 3
 
+SILENT_SECONDS = 2.0  # an engine that makes no drafts is told of after two minutes
+SHIFT_SECONDS = 15.0
+BAD_REPLICA_SECONDS = 20.0
 ROLLOUT_SECONDS = 25.0
-BAD_REPLICA_SECONDS = 35.0
-SHIFT_SECONDS = 40.0
-SILENT_SECONDS = 30.0
 IMPOSSIBLE_SECONDS = 50.0
-RECOVERY_SECONDS = 360.0  # all is well again until the ten minutes begin anew
+RECOVERY_SECONDS = 360.0  # all is well again until the twenty minutes begin anew
 
 NIGHT_SLOTS, DAY_SLOTS = 10, 24
-DECAY_HOURS, DECAY_STEPS = 10.0, 10
-DECAYED = 0.80  # of the first day's conditional acceptances is left at the end
+SLIDE_HOURS, SLIDE_LOGITS = 16.0, 0.9
 
 
 def live(good: Phase, bad_from: float, bad: Phase) -> tuple[Phase, ...]:
@@ -53,22 +50,10 @@ def day(good: Phase, *other: Phase) -> tuple[Phase, ...]:
     )
 
 
-def with_prompts(good: Phase, tokens: float) -> Phase:
-    """Return the phase with prompts of another length, and with what that does to acceptance."""
-    shift = LOGITS_PER_FOLD * math.log(tokens / good.prompt_tokens)
-    odds = [each / (1 - each) * math.exp(shift) for each in good.conditional]
-    return replace(good, prompt_tokens=tokens, conditional=tuple(each / (1 + each) for each in odds))
-
-
-def changing_prompts(good: Phase) -> tuple[Phase, ...]:
-    """Return a day whose prompts change in length again and again: the monitor learns what that does."""
-    return tuple(
-        replace(
-            with_prompts(good, PROMPT_TOKENS[number % len(PROMPT_TOKENS)]),
-            start=-DAY_SECONDS + number * PROMPTS_HOURS * HOUR_SECONDS,
-        )
-        for number in range(round(24 / PROMPTS_HOURS))
-    )
+def harder(good: Phase, logits: float) -> Phase:
+    """Return the phase with a conditional acceptance that is lower by so much at each position."""
+    odds = [each / (1 - each) * math.exp(-logits) for each in good.conditional]
+    return replace(good, conditional=tuple(each / (1 + each) for each in odds))
 
 
 def episode(good: Phase, bad: Phase, hours_ago: float, hours: float) -> tuple[Phase, Phase]:
@@ -79,25 +64,18 @@ def episode(good: Phase, bad: Phase, hours_ago: float, hours: float) -> tuple[Ph
     )
 
 
-def decayed(steps: int) -> tuple[float, ...]:
-    """Return the conditional acceptances after so many steps of the slow fall."""
-    return tuple(each * (1 - (1 - DECAYED) * steps / DECAY_STEPS) for each in GOOD)
-
-
-def decaying() -> tuple[Phase, ...]:
-    """Return a slow fall over the day's last hours."""
-    return tuple(
-        Phase(
-            -DECAY_HOURS * HOUR_SECONDS * (1 - step / DECAY_STEPS),
-            decayed(step + 1),
-        )
-        for step in range(DECAY_STEPS)
-    )
+def sliding(good: Phase, bad: Phase) -> tuple[Phase, Phase]:
+    """Return a slow fall over the day's last hours, which ends as bad as `bad`."""
+    return replace(good, start=-SLIDE_HOURS * HOUR_SECONDS, slides=True), replace(bad, start=0.0)
 
 
 _GOOD = Phase(-WARM_UP_SECONDS, GOOD, slots=DAY_SLOTS)
 _CODE = Phase(-WARM_UP_SECONDS, CODE, slots=DAY_SLOTS)
 _ROLLOUT = replace(_GOOD, conditional=BROKEN, version=NEXT_VERSION)
+_SUMMARIES = replace(
+    harder(_CODE, SUMMARY_LOGITS), prompt_tokens=LONG_PROMPT_TOKENS, answer_tokens=SHORT_ANSWER_TOKENS
+)
+_FALLEN = harder(_GOOD, SLIDE_LOGITS)
 _STEADY = (_GOOD,)
 
 
@@ -133,17 +111,14 @@ SCENARIOS = (
     Scenario(
         "coder-0",
         "simulated/coder-32b",
-        live(_CODE, SHIFT_SECONDS, with_prompts(_CODE, LONG_PROMPT_TOKENS)),
-        changing_prompts(_CODE),
+        live(_CODE, SHIFT_SECONDS, _SUMMARIES),
+        day(_CODE),
     ),
     Scenario(
         "mistral-0",
         "simulated/mistral-24b",
-        (
-            replace(_GOOD, conditional=tuple(DECAYED * each for each in GOOD)),
-            replace(_GOOD, start=RECOVERY_SECONDS),
-        ),
-        day(_GOOD, *decaying()),
+        (_FALLEN, replace(_GOOD, start=RECOVERY_SECONDS)),
+        day(_GOOD, *sliding(_GOOD, _FALLEN)),
     ),
     Scenario(
         "gemma-0",
