@@ -88,3 +88,8 @@ def steps(event: Record) -> list[str]:
     found = [BY_KIND.get(fields.text(event, "kind"), "")]
     found += [BY_CAUSE.get(fields.text(cause, "cause"), "") for cause in fields.records(event, "causes")]
     return [step for step in dict.fromkeys(found) if step]
+
+
+def first(event: Record, cause: str) -> str:
+    """Return the one step to begin with: that of `cause`, or of the event's kind where it is empty."""
+    return BY_CAUSE.get(cause) or BY_KIND.get(fields.text(event, "kind"), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from monitor.web import fields, sentences, wording
+from monitor.web import fields, guidance, sentences, wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ _SURE = 0.5
 _LONGEST_EVIDENCE = 140
 _VERBS = {
     "collapsed": ("has collapsed", "have collapsed"),
-    "silent": ("makes no drafts although configured", "make no drafts although configured"),
+    "silent": ("has made no drafts, although configured,", "have made no drafts, although configured,"),
     "drifting": ("is below what it was", "are below what they were"),
 }
 
@@ -77,22 +77,17 @@ def _rest(others: Sequence[StreamView]) -> str:
 
 def _moved(standing: ModelView) -> str:
     level = standing.bad_level
-    if level.mal is None or _only_silent(standing):
+    if level.mal is None:
         return ""
     if level.reference is None:
         return f": MAL {level.mal:.2f} where 1 is no benefit at all"
     return f": MAL {level.reference:.2f} → {level.mal:.2f}"
 
 
-def _only_silent(standing: ModelView) -> bool:
-    """Return whether nothing is drafted where it is bad: the level there is known of before alone."""
-    return all(stream.state == "silent" for stream in standing.bad)
-
-
 def _cost(standing: ModelView) -> str:
     slower, lost, hours = standing.slowdown, standing.bad_level.lost_ratio, loss_per_day(standing)
     parts = []
-    if lost is not None and lost > 0 and not _only_silent(standing):
+    if lost is not None and lost > 0:
         parts.append(f"{wording.percent(lost)} of the benefit is lost")
     if slower is not None and slower > 1.05:  # noqa: PLR2004 - less is not worth a headline
         parts.append(f"each token takes {wording.times(slower)} as long")
@@ -101,15 +96,21 @@ def _cost(standing: ModelView) -> str:
     return "; " + ", ".join(parts) if parts else ""
 
 
-def why(standing: ModelView) -> str:
-    """Return the likeliest cause with its evidence; empty where none is likelier than the rest."""
+def evidence(standing: ModelView) -> str:
+    """Return what speaks for the likeliest cause, shortened; empty where none is likelier than the rest."""
+    text = fields.text(likeliest(standing.event) if standing.bad else {}, "evidence")
+    return text if len(text) <= _LONGEST_EVIDENCE else f"{text[: _LONGEST_EVIDENCE - 1].rstrip()}…"
+
+
+def likely_cause(standing: ModelView) -> str:
+    """Return the cause that is likelier than all others together, in words; empty without one."""
     cause = likeliest(standing.event) if standing.bad else {}
-    if not cause:
-        return ""
-    evidence = fields.text(cause, "evidence")
-    if len(evidence) > _LONGEST_EVIDENCE:
-        evidence = f"{evidence[: _LONGEST_EVIDENCE - 1].rstrip()}…"
-    return f"Likely {fields.text(cause, 'cause').replace('_', ' ')}: {evidence}."
+    return fields.text(cause, "cause").replace("_", " ")
+
+
+def what_to_do(standing: ModelView) -> str:
+    """Return the step that the likeliest cause asks for, or else the event's kind; empty without an event."""
+    return guidance.first(standing.event, fields.text(likeliest(standing.event), "cause"))
 
 
 def likeliest(event: Record) -> Record:

@@ -33,12 +33,14 @@ class PooledLevel:
 
 
 def of_stream(stream: StreamView, now: float) -> Record:
-    """Return where acceptance is now (`mal`, `mal_low`, `mal_high`).
+    """Return where acceptance is now (`mal`, `mal_low`, `mal_high`); empty where nothing is drafted.
 
     While a change of the stream is open it is where its event says: notifications and metrics say the same.
     That of a whole model is meant only while the window still reaches back before it, as the mean is of two
     levels then.
     """
+    if stream.state == "silent":  # its estimate is of the drafts before
+        return {}
     event = stream.open_event
     if not event:
         return stream.estimate

@@ -134,7 +134,8 @@ async def test_fleet_page() -> None:
     assert (
         f"1 of 4 replicas of {MODEL} (vllm-2:8000) has collapsed since 11:50 UTC (25 min ago): "
         "MAL 3.31 → 1.24; 90 % of the benefit is lost, each token takes 2.6× as long. "
-        "Likely traffic: the prompt length moved 7.1 times as far as in the week before." in page.text
+        "Likely cause: traffic (the prompt length moved 7.1 times as far as in the week before). "
+        "What to do: How well a draft predicts depends on what is asked." in page.text
     )
     assert "4 replicas: 1 collapsed, 1 warming, 1 ok, 1 idle" in page.text
     assert "odd one out: vllm-2:8000" in page.text
@@ -159,6 +160,11 @@ async def test_fleet_page_is_a_page_of_many() -> None:
     """Of thousands of streams a page shows a few models, the worst first, and leads to the others."""
     page = await read("/report", made_fleet.service(4000))
     assert "1 to 10 of 261 models" in page.text
+    assert (
+        "76 more models are below what they were: deepseek-ai/DeepSeek-V3.1-v15 (likely traffic), "
+        in page.text
+    )
+    assert "-v30 (likely traffic) and 72 more." in page.text
     assert "/report?page=2" in page.links
     last = await read("/report?page=27", made_fleet.service(4000))
     assert "261 to 261 of 261 models" in last.text

@@ -164,14 +164,14 @@ def test_targets_without_a_stream_are_named(targets: tuple[view.TargetView, ...]
 
 
 def test_a_silent_model_is_told_without_a_level() -> None:
-    """What its drafts yielded before they ceased is no level of now; beside a replica that fell it is told."""
+    """What its drafts yielded before they ceased is no level of now, also not beside a replica that fell."""
     quiet = stream("a", state="silent", model_name="m", estimate={"mal": 3.3, "drafts": 900.0})
     fallen = stream("b", state="drifting", model_name="m", estimate={"mal": 2.1, "drafts": 900.0})
     alone, both = (_model_headline(*shown) for shown in ((quiet,), (quiet, fallen)))
-    assert "makes no drafts although configured" in alone
+    assert "has made no drafts, although configured" in alone
     assert "MAL" not in alone
     assert "benefit" not in alone
-    assert "MAL 3.31 → 2.70" in both
+    assert "MAL 3.31 → 2.10" in both
 
 
 def _model_headline(*shown: view.StreamView) -> str:

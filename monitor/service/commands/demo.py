@@ -58,7 +58,7 @@ async def _run(effective: Settings, seed: int) -> None:
         stale_intervals=STALE_INTERVALS,
     )
     plan = replace(plan, windows=WINDOWS, limits=limits)
-    tell = listing.progress(sys.stderr) or (lambda _: None)
+    tell = listing.progress(sys.stderr, "simulating the day before") or (lambda _: None)
 
     wanted = [
         targets.Target(name, url, interval=SCRAPE_INTERVAL, timeout=SCRAPE_TIMEOUT)

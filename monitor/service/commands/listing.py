@@ -151,13 +151,13 @@ def _counted(number: object, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def progress(stream: TextIO) -> Callable[[float], None] | None:
-    """Return what shows the share of a long replay on a terminal, None where nobody watches."""
+def progress(stream: TextIO, doing: str = "replaying") -> Callable[[float], None] | None:
+    """Return what shows the share of long work on a terminal, None where nobody watches."""
     if not stream.isatty():
         return None
 
     def show(share: float) -> None:
-        text = "" if share >= 1 else f"replaying … {share:4.0%}"
+        text = "" if share >= 1 else f"{doing} … {share:4.0%}"
         stream.write(f"\r\x1b[K{text}")
         stream.flush()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from monitor.web import selection, sentences, standings, states, wording
+from monitor.web import headlines, selection, sentences, standings, states, wording
 from monitor.web.markup import Child, Markup, join, tag
 from monitor.web.screens import choosing, events, layout, model_list
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MODELS_PER_PAGE = 10
 MOST_MODELS = 100
 _RECENT_EVENTS = 5
-_VERDICTS = 3
+_VERDICTS, _NAMED = 3, 4
 _SMALL_FLEET = 12
 _CAPTION = "MAL, mean acceptance length: the tokens that a draft yields; at 1 it gains nothing."
 
@@ -66,11 +66,25 @@ def _verdicts(
             sentence = f"None of the {wording.plural(len(models), 'model')} chosen here is below what it was."
         return tag("p", sentence, class_=f"headline {_mood(everything)}")
     items = [_verdict(standing, view.now, site) for standing in bad[:_VERDICTS]]
-    more = len(bad) - _VERDICTS
-    rest = tag("p", f"{wording.plural(more, 'more model')} below what it was." if more == 1 else "")
-    if more > 1:
-        rest = tag("p", f"{more:,} more models are below what they were.")
-    return join((tag("ol", items, class_="verdicts"), rest if more > 0 else None))
+    return join((tag("ol", items, class_="verdicts"), _more(bad[_VERDICTS:], site)))
+
+
+def _more(bad: Sequence[ModelView], site: Site) -> Markup | None:
+    """Return how many models more are below what they were, the worst of them by name and likely cause."""
+    if not bad:
+        return None
+    told = "1 more model is below what it was"
+    if len(bad) > 1:
+        told = f"{len(bad):,} more models are below what they were"
+    rest = f" and {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
+    names = model_list.with_commas(_named(each, site) for each in bad[:_NAMED])
+    return tag("p", told, tag("span", ": ", names, rest, class_="detail"), ".", class_="more")
+
+
+def _named(standing: ModelView, site: Site) -> Child:
+    cause = headlines.likely_cause(standing)
+    link = tag("a", headlines.model_name(standing), href=site.links.model(standing.model_name))
+    return link, f" (likely {cause})" if cause else None
 
 
 def _verdict(standing: ModelView, now: float, site: Site) -> Markup:

@@ -9,7 +9,7 @@ from monitor.web.markup import Child, Markup, tag
 from monitor.web.screens import layout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from monitor.web.screens.layout import Site
     from monitor.web.standings import ModelView
@@ -35,13 +35,15 @@ def listed(view: View, models: Sequence[ModelView], site: Site, *, opened: bool)
 
 
 def verdict(model: ModelView, now: float, site: Site) -> Child:
-    """Return what is wrong with a model and why, with a link to what to do."""
+    """Return what is wrong with a model, why, and what to do first, with a link to the rest."""
+    cause, first = headlines.likely_cause(model), headlines.what_to_do(model)
+    evidence = tag("span", f" ({headlines.evidence(model)})", class_="detail")
     event = model.event.get("id")
-    why = headlines.why(model)
     return (
         headlines.model(model, now),
-        tag("span", f" {why}", class_="why") if why else None,
+        tag("span", f" Likely cause: {cause}", evidence, ".", class_="why") if cause else None,
         (" ", tag("a", "What to do", href=site.links.event(str(event)))) if event else None,
+        tag("span", f": {first}", class_="detail") if event and first else None,
     )
 
 
@@ -94,15 +96,16 @@ def _name(model: ModelView, site: Site) -> Child:
     links = (tag("a", each.target, href=site.links.stream(each.id)) for each in odd[:3])
     return (
         tag("a", name, href=site.links.model(model.model_name)),
-        tag("small", "odd one out: " if len(odd) == 1 else "odd ones: ", _with_commas(links), class_="line")
+        tag("small", "odd one out: " if len(odd) == 1 else "odd ones: ", with_commas(links), class_="line")
         if odd
         else None,
     )
 
 
-def _with_commas(links: object) -> Child:
+def with_commas(links: Iterable[Child]) -> Child:
+    """Return the links with commas between them."""
     made: list[Child] = []
-    for link in links:  # type: ignore[attr-defined]
+    for link in links:
         made += [", ", link] if made else [link]
     return made
 
