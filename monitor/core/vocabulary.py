@@ -70,6 +70,10 @@ DIRECTION_OF: Mapping[EventKind, Direction] = {
 }
 """Where acceptance goes with an event."""
 
+ChangeKind = Literal["draft", "target_model", "engine", "config", "traffic"]
+CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
+"""What somebody may tell us that they changed; each is a cause by the same name."""
+
 CauseName = Literal[
     "traffic",
     "draft",

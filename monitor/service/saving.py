@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from monitor import store
 from monitor.core import events, pipeline, streams
-from monitor.core.streams import checkpoint
+from monitor.core.streams import checkpoint, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,7 +53,17 @@ class Cut:
 
 
 def restored(plan: Plan, kept: Store) -> State:
-    """Return the state that was saved, or a new one where there is none that this version can use."""
+    """Return the state that was saved, or a new one where there is none that this version can use.
+
+    It has the changes that were told of before.
+    """
+    state = _saved(plan, kept)
+    for change in kept.changes()[: told.MOST_CHANGES]:
+        told.tell(state, told.from_record(change))
+    return state
+
+
+def _saved(plan: Plan, kept: Store) -> State:
     blobs = kept.load()
     if not blobs:
         return pipeline.begin(plan)
@@ -78,6 +88,20 @@ class Saver:
     def waits(self) -> bool:
         """Whether something happened since the last save that is not to wait for the next bucket."""
         return bool(self._unsaved or self._offers or self._all_asked or self._buckets)
+
+    async def tell(self, change: Mapping[str, object]) -> Mapping[str, object]:
+        """Keep a change that somebody told of, or return the one that has its id; raises OSError."""
+        return await asyncio.to_thread(self._told, change)
+
+    def _told(self, change: Mapping[str, object]) -> Mapping[str, object]:
+        try:
+            kept = self._facts.store.tell(change)
+        except store.UnwritableError as error:
+            raise OSError(str(error)) from error
+        if kept is change:
+            with self._facts.lock.first():
+                told.tell(self._facts.state, told.from_record(change))
+        return kept
 
     def note(self, news: Iterable[Event], *, again: bool = False) -> None:
         """Take events of the state, its lock held. `again`: they are open after their end was told."""

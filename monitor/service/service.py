@@ -86,10 +86,9 @@ class Service:
         self._notifier = notifier or notify.Notifier(clock=clock)
         self._pending: list[Scrape] = []
         self._arrived, self._stepping = asyncio.Event(), threading.Lock()
-        self._recorder = history.Recorder()
+        self._recorder, self._pulse = history.Recorder(), pulse.Pulse()
         self._past = math.nan  # the time of the past that is being stepped, while it is
         self._running: set[str] = set()
-        self._pulse = pulse.Pulse()
         self._reload = (True, clock())
         self._state = saving.restored(plan, kept)
         self._scraper = http.Scraper(targets, self._deliver, clock)
@@ -97,6 +96,7 @@ class Service:
         self._complaints = complaints.Complaints()
         self._facts = self._first_facts(config, simulated=simulated, external_url=external_url)
         self._saver = saving.Saver(self._facts, self._notifier, self._labels)
+        self.tell = self._saver.tell
 
     def snapshot(self) -> snapshot.Snapshot:
         """Return a look at everything now."""

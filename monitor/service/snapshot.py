@@ -17,7 +17,7 @@ import monitor
 from monitor import metrics
 from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
-from monitor.core.streams import advising, closeups, history, summaries, worth
+from monitor.core.streams import advising, closeups, history, summaries, told, worth
 from monitor.core.vocabulary import DIRECTION_OF, EVENT_KINDS, STATES
 from monitor.metrics import changes as open_changes
 from monitor.service import open_events, spending, stream_views
@@ -94,6 +94,12 @@ class Snapshot:
         """One event by its id."""
         found = self._facts.store.event(event_id)
         return None if found is None else self._spending.in_record(found)
+
+    def changes(self) -> Sequence[Mapping[str, object]]:
+        """What changed, newest first, of the streams that are shown."""
+        with self._facts.lock:
+            found = told.timeline(self._facts.state)
+        return [each for each in found if each["stream"] is None or each["target"] in self._facts.urls]
 
     def history(self, stream_id: str, start: float, end: float) -> Sequence[view.ShownBucket]:
         """The buckets of a stream between two times, oldest first."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from monitor.core.streams.history import HistoryBucket
 from monitor.metrics import textformat
-from monitor.store import sqlite_file
+from monitor.store import kept_changes, sqlite_file
 from monitor.store.sqlite_file import UnusableFileError, UnwritableError
 
 if TYPE_CHECKING:
@@ -186,6 +186,21 @@ class Store:
             return False
         return True
 
+    def tell(self, change: Mapping[str, object]) -> Mapping[str, object]:
+        """Keep a change somebody told of unless its `id` is known; the one kept. Raises UnwritableError."""
+        try:
+            with self._transaction() as connection:
+                return kept_changes.put(connection, change)
+        except sqlite3.Error as error:
+            self._failures += 1
+            self._renew_if_damaged(error)
+            raise UnwritableError(f"{self._path or 'the store in memory'}: {error}") from error
+
+    def changes(self) -> list[Mapping[str, object]]:
+        """Return the changes that were told of, newest first."""
+        rows = self._read("SELECT record FROM changes ORDER BY at DESC, id")
+        return [found for (record,) in rows if (found := _record(record)) is not None]
+
     def events(  # noqa: PLR0913 - the filters that there are
         self,
         *,
@@ -293,6 +308,7 @@ class Store:
         oldest = now - self._retention
         connection.execute("DELETE FROM history WHERE at < ?", (oldest,))
         connection.execute("DELETE FROM events WHERE closed_at < ?", (oldest,))
+        connection.execute("DELETE FROM changes WHERE at < ?", (oldest,))
         self._make_room(connection)
         connection.execute("DELETE FROM streams WHERE row NOT IN (SELECT stream FROM history)")
         self._streams = {}

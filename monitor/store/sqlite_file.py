@@ -47,6 +47,11 @@ MIGRATIONS = (
         UNIQUE (receiver, key)
     );
     """,
+    """
+    CREATE TABLE changes (
+        number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, record TEXT NOT NULL
+    );
+    """,
 )
 VERSION = len(MIGRATIONS)
 
@@ -193,6 +198,7 @@ def _prove(connection: sqlite3.Connection) -> None:
         if not isinstance(name, str) or not isinstance(value, bytes):
             raise sqlite3.DatabaseError(f"state {name!r} is {type(value).__name__}, expected bytes")
     connection.execute("DELETE FROM events WHERE NOT json_valid(record)")
+    connection.execute("DELETE FROM changes WHERE typeof(at) != 'real' OR NOT json_valid(record)")
     connection.execute("DELETE FROM notices WHERE typeof(record) != 'text' OR typeof(key) != 'text'")
 
 

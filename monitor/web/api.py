@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES
-from monitor.web import answers, asking, headlines, routes, selection, standings, supposing
+from monitor.web import answers, asking, headlines, routes, selection, standings, supposing, timeline
 from monitor.web.asking import MAX_LIMIT, Ask, Refused
 
 if TYPE_CHECKING:
@@ -115,6 +116,29 @@ def events(ask: Ask, view: View) -> Answer:
     further = urlencode({**ask.query, "page": page + 1}) if len(found) > limit else ""
     following = ask.programs.to(f"/api/v1/events?{further}") if further else None
     return answers.as_json({"at": view.now, "events": found[:limit], "next": following})
+
+
+def changes(ask: Ask, view: View) -> Answer:
+    """Answer `/api/v1/changes`: what changed, newest first, page by page."""
+    ask.expect("stream", "model_name", "target", "source", "since", "until", "page", "limit")
+    page = ask.whole("page", 1, 1, selection.MOST_PAGES)
+    limit = ask.whole("limit", _DEFAULT_LIMIT, 1, MAX_LIMIT)
+    ask.choice("source", ("seen", "told"))
+    wanted = ask.query.get("stream")
+    named = None if wanted is None else asking.known_stream(view, wanted)
+    since, until = ask.time("since"), ask.time("until")
+    found = timeline.of(
+        view,
+        stream=named,
+        model_name=ask.query.get("model_name", ""),
+        target=ask.query.get("target", ""),
+        source=ask.query.get("source", ""),
+        span=(-math.inf if since is None else since, math.inf if until is None else until),
+    )
+    shown = found[(page - 1) * limit : page * limit]
+    return answers.as_json(
+        {"at": view.now, "changes": shown, "total": len(found), "page": page, "limit": limit}
+    )
 
 
 def openapi(ask: Ask, view: View) -> Answer:

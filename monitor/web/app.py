@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from monitor.metrics import selfmetrics
-from monitor.web import answers, api, asking, links, routes, tags
+from monitor.web import answers, api, asking, links, routes, tags, telling
 from monitor.web.asking import Ask, Refused
 from monitor.web.screens import layout, service
 
@@ -63,13 +63,16 @@ class Options:
     `route_prefix` stands before every path here, `external_url` is how people reach us through a proxy;
     without a prefix of its own, the external URL's path is the prefix, as in Prometheus. `reload` returns an
     empty text, or one sentence that says why the old settings stay in force. `guards` stand before every
-    path; `probe` scrapes the target of that name once, within so many seconds (None: its own time).
+    path; `tell` keeps a change that somebody tells of, or gives back the one that has its id, and raises
+    OSError where it cannot be kept; `probe` scrapes the target of that name once, within so many seconds
+    (None: its own time).
     `runbook` gives the address of what to do about an event, `grafana_url` is where our dashboards are.
     """
 
     external_url: str = ""
     route_prefix: str | None = None
     reload: Callable[[], Awaitable[str]] | None = None
+    tell: Callable[[Record], Awaitable[Record]] | None = None
     guards: tuple[Middleware, ...] = ()
     probe: Callable[[str, float | None], Awaitable[View | None]] | None = None
     runbook: Callable[[Record], str] = lambda _: ""
@@ -100,6 +103,7 @@ def application(make_view: Callable[[], View], options: Options | None = None) -
     app.router.add_get(f"{prefix}/static/{{name}}", _static)
     app.router.add_get(f"{prefix}/probe", server.probe)
     app.router.add_post(f"{prefix}/-/reload", server.reload)
+    app.router.add_post(f"{prefix}/api/v1/changes", server.tell)
     if prefix:
         for path in ("/", prefix):
             app.router.add_get(path, server.redirect)
@@ -128,6 +132,7 @@ def _routes() -> dict[str, Route]:
         "/api/v1/streams/{stream:.+}": api.stream,
         "/api/v1/events": api.events,
         "/api/v1/events/{event}": api.event,
+        "/api/v1/changes": api.changes,
         "/api/v1/history/{stream:.+}": api.history,
         "/api/v1/advice/{stream:.+}": api.advice,
         "/api/v1/what-if": api.what_if,
@@ -188,6 +193,19 @@ class _Dispatcher:
         if failure:
             raise Refused(500, f"the old settings stay in force: {failure}")
         return web.Response(text="reloaded\n")
+
+    async def tell(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /api/v1/changes`: 201 where the change is new, 200 where it was told before."""
+        if self.options.tell is None:
+            raise Refused(403, "changes cannot be told to this monitor")
+        told = telling.read(await request.read(), self._make_view().now)
+        try:
+            kept = await self.options.tell(told)
+        except OSError as error:
+            raise Refused(503, f"the change is not kept, tell it again: {error}") from error
+        status = HTTPStatus.CREATED if kept is told else HTTPStatus.OK
+        telling.refuse_other(kept, told)
+        return await self._respond(request, lambda _, __: answers.as_json(kept, status))
 
     async def probe(self, request: web.Request) -> web.StreamResponse:
         """Answer `/probe?target=`: one scrape of a target that is listed, as a metrics page of its own."""

@@ -23,6 +23,7 @@ MEDIA_TYPES = {
     "markdown": "text/markdown",
 }
 MAX_LIMIT = 1000
+LATEST_TIME = 253402300799.0  # the end of year 9999; beyond are milliseconds or nonsense
 
 
 class Refused(Exception):  # noqa: N818 - what happened to the request, not an error of ours

@@ -61,6 +61,7 @@ class Chart:
     """A history chart; `name` makes ids unique on a page, `floor` is the lowest value that can be.
 
     A `lane` is low and shows the events' spans only: it stands below a tall chart of the same time.
+    `notes` are what was changed: unix times, each with its words.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Chart:
     floor: float
     points: Sequence[Point]
     markers: Sequence[Marker] = ()
+    notes: Sequence[tuple[float, str]] = ()
     lane: bool = False
 
     @property
@@ -146,6 +148,7 @@ def history(chart: Chart) -> Markup:
         *(_span(marker, chart, across) for marker in chart.markers),
         *_curves(chart.points, across, down),
         *([] if chart.lane else _states(chart.points, across)),
+        *(_note(note, chart.frame, across) for note in chart.notes if chart.start <= note[0] <= chart.end),
         *(_change(marker, chart, across) for marker in chart.markers),
     ]
     if all(point.value is None for point in chart.points):
@@ -241,6 +244,14 @@ def _span(marker: Marker, chart: Chart, across: Scale) -> str:
     return (
         f'<rect class="span {escape(marker.severity)}" x="{left:g}" y="{frame.top}" '
         f'width="{max(right - left, 1):.4g}" height="{frame.ground - frame.top}"/>'
+    )
+
+
+def _note(note: tuple[float, str], frame: Frame, across: Scale) -> str:
+    unix_seconds, words = note
+    return (
+        f'<path class="note" d="M{across(unix_seconds):g} {frame.top}V{frame.ground}">'
+        f"<title>{escape(words)}</title></path>"
     )
 
 

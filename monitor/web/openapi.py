@@ -74,6 +74,18 @@ _SUPPOSED: dict[str, Parameter] = {
 }
 
 
+_OF_CHANGES: dict[str, Parameter] = {
+    "stream": _TEXT,
+    "model_name": _TEXT,
+    "target": _TEXT,
+    "source": _one_of("seen", "told"),
+    "since": _TIME,
+    "until": _TIME,
+    "page": _PAGE,
+    "limit": _LIMIT,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One path: what it answers, its parameters by name, whether what it names may not be there."""
@@ -93,6 +105,7 @@ OPERATIONS: dict[str, Operation] = {
     "/api/v1/streams/{stream}": Operation("One stream.", stream_shapes.StreamDetailJson, {}, "stream"),
     "/api/v1/events": Operation("Events, newest first.", shapes.EventsJson, _OF_EVENTS),
     "/api/v1/events/{event}": Operation("One event.", shapes.EventJson, {}, "event"),
+    "/api/v1/changes": Operation("What changed, newest first.", shapes.ChangesJson, _OF_CHANGES),
     "/api/v1/history/{stream}": Operation(
         "What happened to a stream.", shapes.HistoryJson, {"start": _TIME, "end": _TIME}, "stream"
     ),
@@ -106,6 +119,7 @@ def document(version: str) -> dict[str, object]:
     """Return the description in OpenAPI 3.1."""
     answers = [each.answer for each in OPERATIONS.values() if each.answer is not None]
     models = [(model, "serialization") for model in dict.fromkeys((*answers, shapes.RefusalJson))]
+    models += [(shapes.ToldJson, "validation"), (shapes.KeptChangeJson, "serialization")]
     _, schemas = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     return {
         "openapi": "3.1.0",
@@ -114,7 +128,9 @@ def document(version: str) -> dict[str, object]:
             "version": version,
             "description": "The facts behind the report. Unknown numbers are null, times are unix seconds.",
         },
-        "paths": {path: {"get": _operation(path, each)} for path, each in OPERATIONS.items()},
+        "paths": {
+            path: {"get": _operation(path, each), **_POSTS.get(path, {})} for path, each in OPERATIONS.items()
+        },
         "components": {"schemas": schemas["$defs"]},
     }
 
@@ -146,3 +162,26 @@ def _operation(path: str, operation: Operation) -> dict[str, object]:
 def _response(description: str, answer: type[BaseModel] | None) -> dict[str, object]:
     schema = {"type": "object"} if answer is None else {"$ref": f"#/components/schemas/{answer.__name__}"}
     return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+_POSTS: dict[str, dict[str, object]] = {
+    "/api/v1/changes": {
+        "post": {
+            "operationId": "tell_change",
+            "summary": "Tell of a change; the token of web.admin_token is needed.",
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ToldJson"}}},
+            },
+            "responses": {
+                "201": _response("The change is kept.", shapes.KeptChangeJson),
+                "200": _response("It was told before, and is kept as it was.", shapes.KeptChangeJson),
+                "400": _response("What was told is not understood.", shapes.RefusalJson),
+                "401": {"description": "The token is missing or wrong."},
+                "403": _response("This monitor takes no changes.", shapes.RefusalJson),
+                "409": _response("Another change was told with this id.", shapes.RefusalJson),
+                "503": _response("It could not be kept; tell it again.", shapes.RefusalJson),
+            },
+        }
+    }
+}

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from monitor.core.vocabulary import EventKind, Severity, StateName
+from monitor.core.vocabulary import ChangeKind, EventKind, Severity, StateName
 
 Number = float | None
 
@@ -310,6 +310,57 @@ class WhatIfJson(Shape):
     options: list[OptionJson]
     by_batch_size: list[PaysAtJson]
     full: FullJson | None
+
+
+class ChangeJson(Shape):
+    """Something that changed: seen on a stream's pages, or told by somebody, whose id it then has."""
+
+    source: Literal["seen", "told"]
+    id: str | None
+    at: float
+    kind: str
+    text: str
+    seconds: float = Field(description="From `at` until the change was everywhere.")
+    model_name: str = Field(description="Empty where it is of every model.")
+    target: str = Field(description="Empty where it is of every target.")
+    stream: str | None
+
+
+class ChangesJson(Shape):
+    """What changed, newest first."""
+
+    at: float
+    changes: list[ChangeJson]
+    total: int
+    page: int
+    limit: int
+
+
+class ToldJson(Shape):
+    """A change to tell of; `at` is now where it is absent."""
+
+    id: str = Field(
+        min_length=1, max_length=200, description="The teller's own: telling again changes nothing."
+    )
+    kind: ChangeKind
+    text: str = Field(min_length=1, max_length=500)
+    at: float | None = Field(default=None, ge=0, lt=253402300800)
+    seconds: float = Field(default=900.0, ge=0, le=86400, description="Until the change is everywhere.")
+    model_name: str = Field(default="", max_length=500)
+    target: str = Field(default="", max_length=500)
+
+
+class KeptChangeJson(Shape):
+    """A change that was told, as it is kept."""
+
+    id: str
+    kind: ChangeKind
+    text: str
+    at: float
+    seconds: float
+    model_name: str
+    target: str
+    told_at: float
 
 
 class RefusalJson(Shape):

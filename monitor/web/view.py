@@ -151,6 +151,12 @@ class View(Protocol):
     def event(self, event_id: str) -> Mapping[str, object] | None:
         """One event by its id."""
 
+    def changes(self) -> Sequence[Mapping[str, object]]:
+        """What changed, newest first: what pages showed of each stream, and what somebody told of.
+
+        Each has the fields of `shapes.ChangeJson`.
+        """
+
     def history(self, stream_id: str, start: float, end: float) -> Sequence[ShownBucket]:
         """The buckets of a stream between two unix times, oldest first, finest resolution that is kept."""
 

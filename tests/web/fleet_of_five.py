@@ -289,6 +289,7 @@ class Service:
     now: float = NOW
     simulated: bool = True
     well: bool = True
+    changed: Sequence[Mapping[str, object]] = ()
     past: Mapping[str, Sequence[ShownBucket]] = field(
         default_factory=lambda: {
             COLLAPSED_ID: buckets(collapsed=True),
@@ -320,6 +321,10 @@ class Service:
     def event(self, event_id: str) -> Mapping[str, object] | None:
         """One event."""
         return next((event for event in self.kept if event["id"] == event_id), None)
+
+    def changes(self) -> Sequence[Mapping[str, object]]:
+        """What was changed, by the test."""
+        return self.changed
 
     def history(self, stream_id: str, start: float, end: float) -> Sequence[ShownBucket]:
         """The buckets between two times."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from monitor.core.events.attribution.signs import Mark
     from monitor.core.pages.scrapes import Failure, StreamKey
     from monitor.core.streams.outsets import Outset
+    from monitor.core.streams.told import ToldChange
     from monitor.core.vocabulary import EventKind
 
 CHECKS = (*identities.IDENTITIES, "counter_decrease", "late_page", "duplicate_series", "unreadable_line")
@@ -148,6 +149,7 @@ class State:
 
     Whatever is indexed by a stream's row is in here or in `groups`, so that `keep` misses nothing: `noted` is
     since when each is in its state, `recorded` what `history` had counted of the first rows at its last look.
+    `told` are the changes that somebody told of, oldest first; the store keeps them.
     """
 
     def __init__(self, watch: detectors.DetectionPlan, window_seconds: tuple[float, ...]) -> None:
@@ -166,6 +168,7 @@ class State:
         self.recorded: npt.NDArray[np.float64] = np.zeros((0, 0))
         self.groups = Groups()
         self.references = References()
+        self.told: list[ToldChange] = []
 
     def add(self, keys: Sequence[StreamKey]) -> None:
         """Append rows for new streams."""

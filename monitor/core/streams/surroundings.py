@@ -11,6 +11,7 @@ import numpy as np
 from monitor.core.counts import windows
 from monitor.core.events.attribution.signs import Peers, Surroundings
 from monitor.core.pages.engines.base import Counter
+from monitor.core.streams import told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from monitor.core.counts.windows import Sums
     from monitor.core.detectors.base import Alarm
     from monitor.core.events import Event
+    from monitor.core.events.attribution.signs import Mark
     from monitor.core.streams import State
 
 MOST_PEERS = 16
@@ -73,11 +75,10 @@ def of_event(event: Event, now: float) -> ChangePoint:
 
 def of_stream(state: State, row: int, change: ChangePoint, before: Sums, after: Sums) -> Surroundings:
     """Return what is known around a change of one stream; `before` and `after` are its sums on both sides."""
-    identity = state.identities[row]
     return Surroundings(
         change_point=(change.earliest, change.latest),
         interval=float(state.ledger["interval"][row]),
-        marks=tuple(identity.marks),
+        marks=marks(state, row),
         before=before,
         after=after,
         explained=change.explained,
@@ -94,16 +95,22 @@ def of_group(
     sides = [_sides(state, row, change) for row in rows[:MOST_PEERS]]
     members = set(rows)
     others = [row for row in _of_group(state, group) if row not in members]
-    marks = {mark.text: mark for row in rows for mark in state.identities[row].marks}
+    found = {mark.text: mark for row in rows for mark in marks(state, row)}
     return Surroundings(
         change_point=(change.earliest, change.latest),
         interval=interval,
-        marks=tuple(marks.values()),
+        marks=tuple(found.values()),
         before=_together([side[0] for side in sides]),
         after=_together([side[1] for side in sides]),
         gradual=change.gradual,
         peers=Peers(len(members) - 1, len(others)),
     )
+
+
+def marks(state: State, row: int) -> tuple[Mark, ...]:
+    """Return what changed of a stream: what its pages showed, then what somebody told."""
+    identity = state.identities[row]
+    return (*identity.marks, *told.marks(state.told, identity.key))
 
 
 def _slid(kind: str, detector: str) -> bool:

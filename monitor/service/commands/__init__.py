@@ -16,6 +16,7 @@ COMMANDS = {
     "compare": "say whether a second recording accepts more or less than a first one, and how sure that is",
     "advise": "say which num_speculative_tokens to set, and from what batch size it stops paying",
     "calibrate": "measure a server with speculation against one without: the gain, and equal outputs",
+    "change": "tell a running monitor what was changed: a rollout, a draft, the traffic",
     "check-config": "show the effective settings, secrets masked, or the path of what is wrong in them",
 }
 

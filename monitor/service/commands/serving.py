@@ -101,6 +101,7 @@ def _options(
         route_prefix=effective.web.route_prefix or None,
         reload=reload if effective.web.enable_reload else None,
         guards=(guards.middleware,),
+        tell=running.tell,
         probe=running.probe,
         runbook=lambda event: alerts.runbook(event, assembly.notifications(effective).site),
         grafana_url=effective.web.grafana_url,

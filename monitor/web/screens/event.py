@@ -197,7 +197,7 @@ def _history(view: View, event: Record, site: Site) -> list[Markup]:
         return []
     model = fields.text(event, "model_name")
     buckets = view.history(stream, *span) if stream else view.model_history(model, *span)
-    return history.figures(buckets, [("1", event)], site, *span)
+    return history.figures(buckets, [("1", event)], site, span)
 
 
 def _members(view: View, event: Record, members: Sequence[StreamView], site: Site) -> list[Markup]:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _CHART_POINTS = 360
 _CAPTION = (
-    "Mean acceptance length: line, 95 % interval (band), baseline (dashed), numbered events, states (strip)"
+    "Mean acceptance length: line, 95 % interval (band), baseline (dashed), numbered events, "
+    "changes (dotted), states (strip)"
 )
 
 
@@ -51,16 +52,16 @@ def figures(
     buckets: Sequence[ShownBucket],
     listed: Sequence[tuple[str, Record]],
     site: Site,
-    start: float,
-    end: float,
+    span: tuple[float, float],
     *,
     lanes: Sequence[Lane] = (TPOT,),
+    notes: Sequence[tuple[float, str]] = (),
 ) -> list[Markup]:
     """Return the figures of the buckets between two times, `lanes` that are known below the acceptance.
 
-    `listed` are events with the number of each.
+    `listed` are events with the number of each, `notes` what was changed, by time.
     """
-    start, end = series.extent(buckets, start, end)
+    start, end = series.extent(buckets, *span)
     drawn = series.thinned(buckets, _CHART_POINTS)
     # Drawn oldest first, so that the newest of several at one place lies on top.
     found = (_marker(label, event, site, start, end) for label, event in reversed(listed))
@@ -68,12 +69,14 @@ def figures(
     acceptance = series.acceptance(drawn)
     about = f"{_extremes(acceptance)}; {wording.plural(len(markers), 'event')}."
     title = "Mean acceptance length over time"
-    made = [(Chart("mal", title, about, start, end, 1, acceptance, markers), _CAPTION)]
+    made = [(Chart("mal", title, about, start, end, 1, acceptance, markers, notes=notes), _CAPTION)]
     for lane in lanes:
         points = series.points(drawn, lane.value)
         if any(point.value is not None for point in points):
             about = f"{_extremes(points)}."
-            chart = Chart(lane.name, lane.words, about, start, end, lane.floor, points, markers, lane=True)
+            chart = Chart(
+                lane.name, lane.words, about, start, end, lane.floor, points, markers, notes, lane=True
+            )
             made.append((chart, lane.words))
     return [
         tag(

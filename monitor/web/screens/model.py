@@ -14,7 +14,7 @@ from monitor.web import (
     wording,
 )
 from monitor.web.markup import Child, Markup, tag
-from monitor.web.screens import choosing, events, history, layout, model_list, replicas, stream
+from monitor.web.screens import changed, choosing, events, history, layout, model_list, replicas, stream
 
 if TYPE_CHECKING:
     from monitor.web.screens.layout import Site
@@ -33,6 +33,8 @@ def page(view: View, model: ModelView, site: Site, chosen: Selection, span: str)
     start = site.now - stream.RANGES[span]
     listed = view.events(model_name=model.model_name, limit=_EVENTS)
     numbers = [str(number) for number in range(len(listed), 0, -1)]
+    buckets = view.model_history(model.model_name, start, site.now)
+    changes = changed.since(view, start, model_name=model.model_name)
     shown = selection.part(chosen, model.streams)
     own = [(label, event) for label, event in zip(numbers, listed, strict=True)]
     return layout.page(
@@ -42,7 +44,9 @@ def page(view: View, model: ModelView, site: Site, chosen: Selection, span: str)
         _about(model),
         tag("h2", "History"),
         stream.ranges(site.links.model(model.model_name), span),
-        *history.figures(view.model_history(model.model_name, start, site.now), own, site, start, site.now),
+        *history.figures(buckets, own, site, (start, site.now), notes=changed.notes(changes)),
+        tag("h2", "What changed"),
+        changed.section(changes, site),
         tag("h2", "Replicas"),
         replicas.multiples(view, shown, site, start, site.now),
         choosing.pages(

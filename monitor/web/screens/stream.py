@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from monitor.web import fields, sentences, states, wording
 from monitor.web.glossary import GLOSSARY
 from monitor.web.markup import Child, Markup, tag
-from monitor.web.screens import by_position, closeups, counters, events, history, layout
+from monitor.web.screens import by_position, changed, closeups, counters, events, history, layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +28,8 @@ def page(view: View, stream: StreamView, site: Site, chosen: str) -> bytes:
     buckets = view.history(stream.id, start, site.now)
     listed = view.events(stream=stream.id, limit=_MAX_EVENTS)
     labels = [str(number) for number in range(len(listed), 0, -1)]
+    own = list(zip(labels, listed, strict=True))
+    changes = changed.since(view, start, stream=stream)
     mood = {"collapsed": "bad", "silent": "bad", "drifting": "warn"}.get(stream.state, "calm")
     return layout.page(
         site,
@@ -45,12 +47,14 @@ def page(view: View, stream: StreamView, site: Site, chosen: str) -> bytes:
         ranges(site.links.stream(stream.id), chosen),
         *history.figures(
             buckets,
-            list(zip(labels, listed, strict=True)),
+            own,
             site,
-            start,
-            site.now,
+            (start, site.now),
             lanes=(history.TPOT, *history.STEPS),
+            notes=changed.notes(changes),
         ),
+        tag("h2", "What changed"),
+        changed.section(changes, site),
         tag("h2", "Events"),
         events.table(listed, site, labels),
         *_close(stream, view.closeup(stream.id), site),

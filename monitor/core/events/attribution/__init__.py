@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from monitor.core.events.attribution import likelihoods, signs
+from monitor.core.vocabulary import CHANGE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,12 +38,25 @@ BROUGHT_BY_RESTARTS: tuple[CauseName, ...] = ("draft", "target_model", "engine",
 ALWAYS_TOLD: dict[CauseName, tuple[str, ...]] = {
     "restart": ("restart", "fact_mark"),
     "replica": ("restart", "fact_mark"),
-    "traffic": ("history",),
+    "traffic": ("history", "told_traffic"),
+    "draft": ("told_draft",),
+    "target_model": ("told_target_model",),
+    "engine": ("told_engine",),
+    "config": ("told_config",),
 }
 """Signs that are told as evidence of a cause however much they weigh."""
 
-NAMED_BY_MARKS = ("draft_mark", "target_mark", "engine_mark", "config_mark")
-"""The signs by which a page says itself what a restart brought."""
+TOLD_SHARE = 0.5
+"""Of the weight goes to what somebody told to have changed then: it is as likely as all that is seen."""
+
+NAMED_BY_MARKS = (
+    "draft_mark",
+    "target_mark",
+    "engine_mark",
+    "config_mark",
+    *(f"told_{kind}" for kind in CHANGE_KINDS if kind != "traffic"),
+)
+"""The signs by which a page says itself, or somebody told, what a restart brought."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +80,7 @@ def around(surroundings: Surroundings) -> Attribution:
     """Return what changed around a change point and what that speaks for, likeliest first.
 
     Of the move, the share that traffic explains by what it did to this stream before is traffic's; the signs
-    divide the rest.
+    divide the rest. Of all of that, what somebody told to have changed then has `TOLD_SHARE`.
     """
     seen = signs.of(surroundings)
     values = {sign.name: sign.value for sign in seen}
@@ -77,6 +91,7 @@ def around(surroundings: Surroundings) -> Attribution:
     if share > 0.0:
         weights = {cause: weight * (1.0 - share) for cause, weight in weights.items()}
         weights["traffic"] += share
+    weights = _with_told(weights, values)
     told = {cause: weight for cause, weight in weights.items() if weight >= TOLD_WEIGHT}
     told["unknown"] = 1.0 - sum(weight for cause, weight in told.items() if cause != "unknown")
     causes = [Cause(cause, round(weight, 3), _evidence(cause, seen)) for cause, weight in told.items()]
@@ -107,6 +122,15 @@ def _with_restart(weights: Mapping[CauseName, float], values: Mapping[str, str])
         return dict(weights)
     halved = {cause: weight / 2.0 for cause, weight in brought.items()}
     return {**weights, **halved, "restart": sum(halved.values())}
+
+
+def _with_told(weights: Mapping[CauseName, float], values: Mapping[str, str]) -> dict[CauseName, float]:
+    """Return the weights with the share of what somebody told, several changes alike."""
+    told = [kind for kind in CHANGE_KINDS if values.get(f"told_{kind}") == "yes"]
+    if not told:
+        return dict(weights)
+    kept = {cause: weight * (1.0 - TOLD_SHARE) for cause, weight in weights.items()}
+    return kept | {kind: kept.get(kind, 0.0) + TOLD_SHARE / len(told) for kind in told}
 
 
 def _with_doubt(weights: Mapping[CauseName, float]) -> dict[CauseName, float]:

@@ -34,6 +34,11 @@ MarkKind = Literal[
     "method",
     "config",
     "fact",
+    "told_draft",
+    "told_target_model",
+    "told_engine",
+    "told_config",
+    "told_traffic",
 ]
 
 MARK_MARGIN_INTERVALS = 4.0
@@ -48,6 +53,11 @@ SIGN_OF_MARK: dict[MarkKind, str] = {
     "method": "config_mark",
     "config": "config_mark",
     "fact": "fact_mark",
+    "told_draft": "told_draft",
+    "told_target_model": "told_target_model",
+    "told_engine": "told_engine",
+    "told_config": "told_config",
+    "told_traffic": "told_traffic",
 }
 
 KEPT_LOGITS = 0.15
@@ -74,11 +84,15 @@ MOVED_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something about the configuration that changed at `at` (unix seconds), in words with both values."""
+    """Something about the configuration that changed at `at` (unix seconds), in words with both values.
+
+    `lasting` is how many seconds it took from then until it was everywhere, as far as that is known.
+    """
 
     at: float
     kind: MarkKind
     text: str
+    lasting: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +149,9 @@ def of(around: Surroundings) -> tuple[Sign, ...]:
 def _marks(around: Surroundings) -> Iterator[Sign]:
     margin = MARK_MARGIN_INTERVALS * around.interval
     first, last = around.change_point
-    near = [mark for mark in around.marks if first - margin <= mark.at <= last + margin]
+    near = [
+        mark for mark in around.marks if first - margin <= mark.at + mark.lasting and mark.at <= last + margin
+    ]
     for name in dict.fromkeys(SIGN_OF_MARK.values()):
         texts = dict.fromkeys(mark.text for mark in near if SIGN_OF_MARK[mark.kind] == name)
         yield Sign(name, "yes" if texts else "no", "; ".join(texts))

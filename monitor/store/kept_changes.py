@@ -1,0 +1,27 @@
+"""What the store keeps of changes that somebody told of: once per id, the oldest giving way."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping
+
+MOST_KEPT = 2000
+
+
+def put(connection: sqlite3.Connection, record: Mapping[str, object]) -> Mapping[str, object]:
+    """Keep a change unless there is one with its `id`; the one that is kept."""
+    rows = connection.execute("SELECT record FROM changes WHERE id = ?", (record["id"],)).fetchall()
+    if rows:
+        found: Mapping[str, object] = json.loads(rows[0][0])
+        return found
+    told = json.dumps(record, allow_nan=False, ensure_ascii=False)
+    connection.execute(
+        "INSERT INTO changes (id, at, record) VALUES (?, ?, ?)", (record["id"], record["at"], told)
+    )
+    newest = "SELECT id FROM changes ORDER BY number DESC LIMIT ?"
+    connection.execute(f"DELETE FROM changes WHERE id NOT IN ({newest})", (MOST_KEPT,))  # noqa: S608 - ours
+    return record
