@@ -85,7 +85,7 @@ def test_the_context_has_what_is_copied() -> None:
 
 def test_what_is_copied_is_what_the_package_is_built_from() -> None:
     """Every file of the project that pyproject.toml names for the wheel is in the build."""
-    assert {"pyproject.toml", "README.md", "LICENSE", "monitor"} <= {
+    assert {"pyproject.toml", "README.md", "LICENSE", "monitor", "alerts"} <= {
         word for each in OURS.stages[0].of("COPY") for word in each.arguments
     }
 
@@ -151,11 +151,11 @@ SECRET = re.compile(
     rb"-----BEGIN [A-Z ]*PRIVATE KEY|\bAKIA[0-9A-Z]{16}\b|\bgh[opsu]_[A-Za-z0-9]{36}|\bey[IJ]hbGci[\w-]+\.[\w-]+"
     rb"|\bxox[abp]-[0-9]|\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}|https?://[^/\s\"'{]+:[^/@\s\"'{]+@"
 )
-KINDS = {".py", ".css", ".js", ".svg", ".md", ".lock", ".toml", ".typed", ""}
+KINDS = {".py", ".css", ".js", ".json", ".svg", ".md", ".lock", ".toml", ".typed", ".yaml", ".yml", ""}
 
 
 def test_nothing_secret_enters_the_image() -> None:
-    """What the build may copy is code, pages and locks, none of which holds a key, token, hash or password."""
+    """What the build may copy is code, pages, rules and locks, none of which holds a key, token, hash or password."""
     listed = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
     taken = [manifests.ROOT / line[1:] for line in listed if line.startswith("!")]
     files = [

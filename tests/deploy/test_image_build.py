@@ -129,6 +129,13 @@ def test_settings_can_be_checked(root: Path) -> None:
     assert _everything(root) == before
 
 
+def test_rules_and_dashboards_are_in_it(root: Path) -> None:
+    """`specmon rules` prints the alert rules of this project without the project's folder."""
+    done = _specmon(root, "rules")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (manifests.ROOT / "alerts" / "generated" / "specmon.rules.yaml").read_text()
+
+
 def test_what_the_final_stage_takes_exists(root: Path) -> None:
     """Everything that is copied out of the build stage was made by it."""
     copied = [each.arguments for stage in FILE.stages for each in stage.of("COPY") if "--from" in each.text]

@@ -17,6 +17,7 @@ COMMANDS = {
     "advise": "say which num_speculative_tokens to set, and from what batch size it stops paying",
     "calibrate": "measure a server with speculation against one without: the gain, and equal outputs",
     "change": "tell a running monitor what was changed: a rollout, a draft, the traffic",
+    "rules": "print the alert rules, dashboards and runbooks of this version, with your addresses in them",
     "check-config": "show the effective settings, secrets masked, or the path of what is wrong in them",
 }
 
