@@ -88,6 +88,7 @@ def test_nothing_that_moved_leaves_the_unknown() -> None:
     ("changed", "fact"),
     [
         ({"prompt": 900.0}, "mean prompt length went from 300 to 900 tokens"),
+        ({"prompt": 6_691.0}, "mean prompt length went from 300 to 6,690 tokens"),
         ({"output": 40.0}, "mean generation length went from 160 to 40 tokens"),
         ({"hits": 0.9}, "prefix cache hit ratio went from 0.5 to 0.9"),
         ({"batch": 16.0}, "mean batch size went from 4 to 16"),

@@ -82,6 +82,9 @@ BY_CAUSE = {
     "data_quality": "First make sure that the counters are right; see the list of checks in the metrics.",
 }
 
+FALLS = frozenset({"collapse", "drop", "decay"})
+"""Kinds that say how much is lost and not why: what to do depends on the cause."""
+
 
 def steps(event: Record) -> list[str]:
     """Return what to do, most general first, one step per cause in the order of the event."""
@@ -91,5 +94,6 @@ def steps(event: Record) -> list[str]:
 
 
 def first(event: Record, cause: str) -> str:
-    """Return the one step to begin with: that of `cause`, or of the event's kind where it is empty."""
-    return BY_CAUSE.get(cause) or BY_KIND.get(fields.text(event, "kind"), "")
+    """Return the one step to begin with: that of a fall's likely `cause`, else that of the event's kind."""
+    kind = fields.text(event, "kind")
+    return (BY_CAUSE.get(cause) if kind in FALLS else None) or BY_KIND.get(kind, "")

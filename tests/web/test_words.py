@@ -213,6 +213,23 @@ def test_advice_follows_the_causes() -> None:
     assert len(guidance.steps(COLLAPSE)) == 2
 
 
+@pytest.mark.parametrize(
+    ("kind", "cause", "step"),
+    [
+        ("collapse", "engine", guidance.BY_CAUSE["engine"]),
+        ("drop", "", guidance.BY_KIND["drop"]),
+        ("speculation_silent", "engine", guidance.BY_KIND["speculation_silent"]),
+        ("data_quality", "data_quality", guidance.BY_KIND["data_quality"]),
+        ("", "traffic", ""),
+    ],
+)
+def test_the_first_step_is_that_of_the_cause_where_the_kind_says_only_how_much(
+    kind: str, cause: str, step: str
+) -> None:
+    """A silent engine's log is read before anything is rolled back; without an event nothing is to be done."""
+    assert guidance.first({"kind": kind}, cause) == step
+
+
 def bucket(at: float, drafts: float, accepted: float, state: str = "ok") -> ShownBucket:
     """Return a minute with its counts."""
     return ShownBucket(at, 60, drafts, accepted, 1 + accepted / drafts if drafts else None, state=state)

@@ -23,9 +23,9 @@ STEPS_PER_TICK = 10
 STEP_SECONDS = TICK_SECONDS / STEPS_PER_TICK
 WARM_UP_SECONDS = 30.0  # simulated before the first page: no engine is watched from its first request on
 PAUSE_TICKS = 2.0  # mean time between two requests of a slot
-MEDIAN_TOKENS = 400.0
+MEDIAN_TOKENS = 250.0
 TOKENS_SPREAD = 0.7  # sd of the logarithm
-SKILL_SPREAD = 0.35  # sd in logit, between requests
+SKILL_SPREAD = 0.15  # sd in logit, between requests
 CACHED_SHARE = 0.3
 PREFILL_TOKENS_PER_SECOND = 8000.0
 

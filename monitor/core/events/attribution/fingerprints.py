@@ -55,7 +55,12 @@ class Move:
         return f"far_{direction}" if abs(self.log_ratio) >= FAR_MOVE else direction
 
     def __str__(self) -> str:
-        return f"{self.name} went from {self.first:.3g} to {self.second:.3g} {self.unit}".rstrip()
+        return f"{self.name} went from {_rounded(self.first)} to {_rounded(self.second)} {self.unit}".rstrip()
+
+
+def _rounded(value: float) -> str:
+    """Return a length with three digits: 6,690, not 6.69e+03."""
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 1000.0 else f"{value:.3g}"  # noqa: PLR2004
 
 
 def between(before: Sums, after: Sums) -> tuple[Move, ...]:
