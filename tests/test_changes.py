@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import urllib.request
@@ -20,6 +21,8 @@ from monitor.core.events.attribution.signs import Mark
 from monitor.core.pages.scrapes import Scrape, StreamKey
 from monitor.core.streams import told
 from monitor.core.streams.told import ToldChange
+from monitor.service import commands
+from monitor.service.commands import retelling
 from monitor.store import Store, kept_changes
 from monitor.web import telling
 from monitor.web.asking import Refused
@@ -27,7 +30,7 @@ from tests import made, real_engine, test_service
 from tests.web import fleet_of_five, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 ROOT = Path(__file__).parents[1]
@@ -43,13 +46,20 @@ def event_of_a_fall(*changes: ToldChange) -> Event:
     state = pipeline.begin(plan)
     for change in changes:
         told.tell(state, change)
-    accepted, found = [0.0, 0.0, 0.0], list[Event]()
+    found = list[Event]()
+    for at, body in pages_of_a_fall():
+        found += pipeline.step(plan, state, [Scrape("t", at, body=body)]).events
+    return found[0]
+
+
+def pages_of_a_fall() -> Iterator[tuple[float, bytes]]:
+    """Times and pages of a stream whose acceptance falls at FALL."""
+    accepted = [0.0, 0.0, 0.0]
     for number in range(PAGES):
         rates = (0.85, 0.7, 0.55) if number < FALL else (0.4, 0.15, 0.05)
         accepted = [total + round(600 * rate) for total, rate in zip(accepted, rates, strict=True)]
-        body = made.page(accepted, drafts=600.0 * (number + 1), started_at=made.START)
-        found += pipeline.step(plan, state, [Scrape("t", made.START + INTERVAL * number, body=body)]).events
-    return found[0]
+        page = made.page(accepted, drafts=600.0 * (number + 1), started_at=made.START)
+        yield made.START + INTERVAL * number, page
 
 
 def change_at(late: float, kind: str = "draft", **other: object) -> ToldChange:
@@ -231,3 +241,58 @@ async def test_what_changed_is_on_the_pages_and_in_their_charts() -> None:
     assert page.count("k went from 4 to 3") >= 2
     assert "of another" not in page
     assert "told as job-17" in page
+
+
+def recorded(folder: Path) -> Path:
+    """A recording of a fall at FALL, as a file of scrapes."""
+    lines = [json.dumps({"at": at, "target": "t", "body": body.decode()}) for at, body in pages_of_a_fall()]
+    path = folder / "scrapes.jsonl"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def replayed(source: Path, *flags: str) -> dict[str, object]:
+    """The first event that a replay prints."""
+    command = [sys.executable, "-m", "monitor", "replay", str(source), "--json", "--updates", *flags]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    found: dict[str, object] = json.loads(done.stdout.splitlines()[0])
+    return found
+
+
+def test_a_replay_is_told_when_the_service_was(tmp_path: Path) -> None:
+    """With the timeline of the service a replay names the told cause, and before it was told it does not."""
+    source, fell_at = recorded(tmp_path), made.START + INTERVAL * FALL
+    kept = telling.read(json.dumps(BODY | {"at": fell_at}).encode(), fell_at)
+    timeline = tmp_path / "changes.json"
+    causes = []
+    for told_at in (fell_at, fell_at + INTERVAL * PAGES):
+        seen = {"source": "seen", "at": fell_at, "text": "k", "kind": "config"}
+        answer = {
+            "at": NOW,
+            "changes": [told.as_record(told.from_record({**kept, "told_at": told_at})), seen],
+        }
+        timeline.write_text(json.dumps(answer))
+        found = replayed(source, "--changes", str(timeline))
+        causes.append([each["evidence"] for each in found["causes"]])  # type: ignore[attr-defined]
+    assert "told change job-17" in causes[0][0]
+    assert "told change" not in str(causes[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "cannot be read"),
+        ("[1]", "expected an object a change"),
+        (json.dumps(BODY), "change 1 has no time 'at'"),
+        (
+            json.dumps(BODY | {"at": 5.0}) + "\n" + json.dumps(BODY | {"at": 5.0, "kind": "x"}),
+            "change 2: field 'kind'",
+        ),
+    ],
+)
+def test_changes_that_cannot_be_read_say_which(text: str, said: str, tmp_path: Path) -> None:
+    """A file of changes that is wrong ends the replay with the number of the change and what is wrong in it."""
+    path = tmp_path / "changes.jsonl"
+    path.write_text(text)
+    with pytest.raises(commands.Unusable, match=re.escape(said)):
+        retelling.read(str(path))

@@ -324,6 +324,7 @@ class ChangeJson(Shape):
     model_name: str = Field(description="Empty where it is of every model.")
     target: str = Field(description="Empty where it is of every target.")
     stream: str | None
+    told_at: float | None
 
 
 class ChangesJson(Shape):

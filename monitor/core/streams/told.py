@@ -34,6 +34,7 @@ class ToldChange:
     """A change that began at `at` (unix seconds) and was everywhere `seconds` later, in its teller's words.
 
     `id` is the teller's own. Without a `model_name` it is of every model, without a `target` of every target.
+    It was told at `told_at`, maybe long after.
     """
 
     id: str
@@ -43,6 +44,7 @@ class ToldChange:
     seconds: float = 0.0
     model_name: str = ""
     target: str = ""
+    told_at: float = 0.0
 
 
 def tell(state: State, change: ToldChange) -> None:
@@ -74,6 +76,7 @@ def as_seen(identity: Identity, mark: Mark) -> dict[str, object]:
         "model_name": identity.key.model_name,
         "target": identity.key.target,
         "stream": identity.id,
+        "told_at": None,
     }
 
 

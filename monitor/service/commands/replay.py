@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from monitor.core.pages.scrapes import Scrape
     from monitor.core.pipeline import Plan
     from monitor.core.streams import State
+    from monitor.service.commands.retelling import Retelling
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,17 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder of pages, a JSONL or OpenMetrics file, an engine's log, - for standard input, the URL "
         "of a Prometheus",
     )
-    queried = parser.add_argument_group("a URL: Prometheus, Thanos, Mimir or VictoriaMetrics")
-    queried.add_argument("--start", metavar="TIME", default="", help="RFC 3339 or unix seconds")
-    queried.add_argument("--end", metavar="TIME", default="", help="RFC 3339 or unix seconds (default: now)")
-    queried.add_argument(
-        "--step", metavar="DURATION", default="", help="from one look to the next (default: scrape.interval)"
-    )
-    queried.add_argument(
-        "--config",
+    _add_queries(parser)
+    parser.add_argument(
+        "--changes",
         metavar="FILE",
         default="",
-        help="YAML file (environment: SPECMON_CONFIG), whose `prometheus` has selector, headers, token",
+        help="what was told of changes: the answer of /api/v1/changes, or a change a line (JSON)",
     )
     parser.add_argument(
         "--json", action="store_true", help="one JSON object a line: events, estimates, summaries"
@@ -61,12 +57,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_queries(parser: argparse.ArgumentParser) -> None:
+    queried = parser.add_argument_group("a URL: Prometheus, Thanos, Mimir or VictoriaMetrics")
+    queried.add_argument("--start", metavar="TIME", default="", help="RFC 3339 or unix seconds")
+    queried.add_argument("--end", metavar="TIME", default="", help="RFC 3339 or unix seconds (default: now)")
+    queried.add_argument(
+        "--step", metavar="DURATION", default="", help="from one look to the next (default: scrape.interval)"
+    )
+    queried.add_argument(
+        "--config",
+        metavar="FILE",
+        default="",
+        help="YAML file (environment: SPECMON_CONFIG), whose `prometheus` has selector, headers, token",
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print what happened in the history, in time order, and a summary of each stream."""
     from monitor import sources
     from monitor.core import detectors, pipeline
     from monitor.core.detectors import calibration
-    from monitor.service.commands import listing
+    from monitor.service.commands import listing, retelling
     from monitor.settings import quantities
 
     if not 0 < arguments.false_alarms_per_month < math.inf:
@@ -87,8 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     progress = listing.progress(sys.stderr)
     excursions = calibration.Excursions()
+    changes = retelling.Retelling(retelling.read(arguments.changes) if arguments.changes else [])
     try:
-        state = replayed(plan, _batches(arguments, progress), output, excursions)
+        state = replayed(plan, _batches(arguments, progress), output, excursions, changes)
     except sources.Unreadable as error:
         raise commands.Unusable(str(error)) from error
     output.end(plan, state, excursions)
@@ -155,13 +167,22 @@ def _time(flag: str, text: str) -> float:
 
 
 def replayed(
-    plan: Plan, batches: Iterator[list[Scrape]], output: Output, excursions: Excursions | None = None
+    plan: Plan,
+    batches: Iterator[list[Scrape]],
+    output: Output,
+    excursions: Excursions | None = None,
+    changes: Retelling | None = None,
 ) -> State:
-    """Return the state after all batches; `output` is told of each step, `excursions` see its scores."""
+    """Return the state after all batches; `output` is told of each step, `excursions` see its scores.
+
+    What was told of `changes` the state is told of in time.
+    """
     from monitor.core import pipeline
 
     state = pipeline.begin(plan)
     for batch in batches:
+        if changes is not None:
+            changes.until(state, batch[-1].at)
         step = pipeline.step(plan, state, batch)
         if excursions is not None:
             for seen in step.observations:
