@@ -91,6 +91,17 @@ def test_written_and_read_it_is_the_same_to_the_byte() -> None:
     assert json.dumps(reference_files.as_json(again)) == told
 
 
+def test_what_people_read_is_where_streams_stood() -> None:
+    """A reference as people read it has the level of each stream's last hour, near the long-run one."""
+    reference = only(taught())
+    found = reference_files.described(reference)
+    assert [each.mal for each in reference.standings] == [pytest.approx(reference.mal, rel=0.1)]
+    assert found["standings"] == [
+        {"stream": each.stream, "at": each.at, "mal": each.mal} for each in reference.standings
+    ]
+    assert "learnt" not in found
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

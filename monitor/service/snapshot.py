@@ -17,7 +17,7 @@ import monitor
 from monitor import metrics
 from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
-from monitor.core.streams import advising, closeups, history, summaries, told, worth
+from monitor.core.streams import advising, closeups, history, reference_files, summaries, told, worth
 from monitor.core.vocabulary import DIRECTION_OF, EVENT_KINDS, STATES
 from monitor.metrics import changes as open_changes
 from monitor.service import open_events, spending, stream_views
@@ -123,6 +123,13 @@ class Snapshot:
             at = np.full(len(facts.state.identities), self.now)
             sums = windows.over(facts.state.sums, longest, facts.plan.windows[longest], at)
             return advising.of_row(facts.plan, facts.state, estimates.from_sums(sums), row)
+
+    def references(self, model_name: str) -> Sequence[Mapping[str, object]]:
+        """The model's references as people read them."""
+        with self._facts.lock:
+            known = self._facts.state.references.known.values()
+            found = [each for each in known if each.key.model_name == model_name]
+            return [reference_files.described(each) for each in reversed(found)]
 
     def closeup(self, stream_id: str) -> Mapping[str, object]:
         """The close look at one stream."""

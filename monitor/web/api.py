@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES
-from monitor.web import answers, asking, headlines, routes, selection, standings, supposing, timeline
+from monitor.web import answers, asking, headlines, routes, selection, served, standings, supposing, timeline
 from monitor.web.asking import MAX_LIMIT, Ask, Refused
 
 if TYPE_CHECKING:
@@ -72,6 +72,23 @@ def models(ask: Ask, view: View) -> Answer:
             "total": len(found),
             "page": chosen.page,
             "limit": chosen.limit,
+        }
+    )
+
+
+def model(ask: Ask, view: View) -> Answer:
+    """Answer `/api/v1/models/{model}`: what its page shows."""
+    ask.expect()
+    found = routes.known_model(view, ask.path["model"])
+    compared = served.compared(view, found.model_name)
+    return answers.as_json(
+        {
+            **_model(found, ask, view.now),
+            "odd": [stream.id for stream in found.odd],
+            "served": served.of(found.streams, compared, view.now),
+            "compared": compared,
+            "references": view.references(found.model_name),
+            "advice": served.advised(view, found.streams)[1],
         }
     )
 
@@ -177,11 +194,25 @@ def history(ask: Ask, view: View) -> Answer:
     """Answer `/api/v1/history/{stream}`: what happened between `start` and `end`, oldest first."""
     ask.expect("start", "end")
     found = asking.known_stream(view, ask.path["stream"])
+    start, end = _span(ask, view)
+    buckets = view.history(found.id, start, end)
+    return answers.as_json({"stream": found.id, "start": start, "end": end, "buckets": buckets})
+
+
+def model_history(ask: Ask, view: View) -> Answer:
+    """Answer `/api/v1/model-history/{model}`: the same of all streams of a model together."""
+    ask.expect("start", "end")
+    found = routes.known_model(view, ask.path["model"])
+    start, end = _span(ask, view)
+    buckets = view.model_history(found.model_name, start, end)
+    return answers.as_json({"model_name": found.model_name, "start": start, "end": end, "buckets": buckets})
+
+
+def _span(ask: Ask, view: View) -> tuple[float, float]:
     end = ask.time("end")
     end = view.now if end is None else end
     start = ask.time("start")
     start = end - _DEFAULT_HISTORY_SECONDS if start is None else start
     if start >= end:
         raise Refused(400, f"start is {start:g} and end is {end:g}; expected a start before the end")
-    buckets = view.history(found.id, start, end)
-    return answers.as_json({"stream": found.id, "start": start, "end": end, "buckets": buckets})
+    return start, end

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic.json_schema import models_json_schema
 
 from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES, STATES
-from monitor.web import selection, shapes, stream_shapes, supposing
+from monitor.web import detail_shapes, selection, shapes, supposing
 from monitor.web.asking import MAX_LIMIT
 
 if TYPE_CHECKING:
@@ -99,15 +99,22 @@ class Operation:
 OPERATIONS: dict[str, Operation] = {
     "/api/v1/fleet": Operation("What holds for all streams together.", shapes.FleetJson, {}),
     "/api/v1/models": Operation("Models, worst first.", shapes.ModelsJson, _CHOOSING),
+    "/api/v1/models/{model}": Operation("One model.", detail_shapes.ModelDetailJson, {}, "model"),
     "/api/v1/streams": Operation(
         "Streams, worst first.", shapes.StreamsJson, {"model_name": _TEXT, **_CHOOSING}
     ),
-    "/api/v1/streams/{stream}": Operation("One stream.", stream_shapes.StreamDetailJson, {}, "stream"),
+    "/api/v1/streams/{stream}": Operation("One stream.", detail_shapes.StreamDetailJson, {}, "stream"),
     "/api/v1/events": Operation("Events, newest first.", shapes.EventsJson, _OF_EVENTS),
     "/api/v1/events/{event}": Operation("One event.", shapes.EventJson, {}, "event"),
     "/api/v1/changes": Operation("What changed, newest first.", shapes.ChangesJson, _OF_CHANGES),
     "/api/v1/history/{stream}": Operation(
-        "What happened to a stream.", shapes.HistoryJson, {"start": _TIME, "end": _TIME}, "stream"
+        "What happened to a stream.", detail_shapes.HistoryJson, {"start": _TIME, "end": _TIME}, "stream"
+    ),
+    "/api/v1/model-history/{model}": Operation(
+        "What happened to all streams of a model.",
+        detail_shapes.ModelHistoryJson,
+        {"start": _TIME, "end": _TIME},
+        "model",
     ),
     "/api/v1/what-if": Operation("What other numbers would give.", shapes.WhatIfJson, _SUPPOSED),
     "/api/v1/advice/{stream}": Operation("Which num_speculative_tokens, at what gain.", None, {}, "stream"),

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from monitor.web.answers import Answer
     from monitor.web.selection import Selection
+    from monitor.web.standings import ModelView
     from monitor.web.view import StreamView, View
 
     Route = Callable[[Ask, View], Answer]
@@ -137,13 +138,20 @@ def report_model(ask: Ask, view: View) -> Answer:
         limit=model.REPLICAS_PER_PAGE,
     )
     span = ask.choice("range", stream.RANGES) or stream.DEFAULT_RANGE
-    found = next(iter(standings.of(view, selection.chosen(chosen, view.streams()))), None)
-    if found is None:
-        raise Refused(404, f"no model {chosen.model!r}; /report lists them")
+    found = known_model(view, ask.path["model"])
     if ask.format("html", "json") == "json":
         shown = list(selection.part(chosen, found.streams))
         return answers.as_json({**overview(ask, view, shown), "total": len(found.streams)})
     return answers.html(model.page(view, found, ask.site, chosen, span))
+
+
+def known_model(view: View, model_name: str) -> ModelView:
+    """Return the model of this name, which must be known."""
+    streams = selection.chosen(selection.Selection(model=model_name), view.streams())
+    found = next(iter(standings.of(view, streams)), None)
+    if found is None:
+        raise Refused(404, f"no model {model_name!r}; /api/v1/models lists them")
+    return found
 
 
 def report_events(ask: Ask, view: View) -> Answer:

@@ -86,7 +86,8 @@ def event(record: Record, now: float) -> str:
     moved = "" if before is None or after is None else f", MAL {before:.2f} → {after:.2f}"
     start = fields.number(record, "change_point_at") or fields.number(record, "raised_at")
     closed = fields.number(record, "closed_at")
-    moved += _verdict(record)
+    word = verdict(record)
+    moved += f": {word}" if word else ""
     moved += _parts(
         standings.slowdown(record), fields.number(fields.record(record, "cost"), "benefit_lost_ratio")
     )
@@ -100,15 +101,15 @@ def event(record: Record, now: float) -> str:
     return f"{words.capitalize()} on {where} {when}{moved}."
 
 
-def _verdict(record: Record) -> str:
-    """Return what a new regime did to acceptance, and how sure that is."""
-    verdict = fields.record(record, "verdict")
-    outcome, confidence = fields.text(verdict, "outcome"), fields.number(verdict, "confidence")
+def verdict(record: Record) -> str:
+    """Return what a release or new regime did to acceptance, and how sure that is; empty: not compared."""
+    found = fields.record(record, "verdict")
+    outcome, confidence = fields.text(found, "outcome"), fields.number(found, "confidence")
     if not outcome or confidence is None:
         return ""
     if outcome == "no_difference":
-        return ": no difference that the evidence shows"
-    return f": {outcome} than before (confidence {confidence:.1%})"
+        return "no difference that the evidence shows"
+    return f"{outcome} than before (confidence {confidence:.1%})"
 
 
 def name(view: StreamView) -> str:

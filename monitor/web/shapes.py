@@ -103,6 +103,25 @@ class CauseJson(Shape):
     evidence: str
 
 
+class VerdictJson(Shape):
+    """What a release or a new regime did to acceptance; `difference` is in MAL over so many `positions`."""
+
+    outcome: Literal["better", "worse", "no_difference"]
+    confidence: float
+    difference: Number
+    low: Number
+    high: Number
+    positions: int | None
+
+
+class OpeningJson(Shape):
+    """What was told of an event when it opened."""
+
+    after: LevelJson
+    cost: CostJson
+    causes: list[CauseJson]
+
+
 class EventJson(BaseModel):
     """One change of one stream, or of all streams of a model; later versions may say more."""
 
@@ -127,8 +146,11 @@ class EventJson(BaseModel):
     before: LevelJson
     after: LevelJson
     cost: CostJson
+    verdict: VerdictJson | None
     positions: list[int]
     causes: list[CauseJson]
+    present_at: Number = Field(description="When `after`, `cost` and `causes` were looked at last.")
+    at_opening: OpeningJson | None
     facts: list[str]
     detector: str
 
@@ -235,33 +257,6 @@ class EventsJson(Shape):
     at: float
     events: list[EventJson]
     next: str | None
-
-
-class BucketJson(Shape):
-    """What happened to a stream from `at` for `seconds`."""
-
-    at: float
-    seconds: float
-    drafts: Number
-    accepted_tokens: Number
-    mal: Number
-    mal_low: Number
-    mal_high: Number
-    baseline_mal: Number
-    tokens_per_step: Number
-    step_seconds: Number
-    coverage: Number
-    implied_tpot_seconds: Number
-    state: str
-
-
-class HistoryJson(Shape):
-    """The buckets of a stream, or of a model, between two times, oldest first."""
-
-    stream: str
-    start: float
-    end: float
-    buckets: list[BucketJson]
 
 
 class OptionJson(Shape):

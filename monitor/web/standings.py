@@ -40,6 +40,11 @@ class ModelView:
         return self.streams[0].state
 
     @property
+    def odd(self) -> Sequence[StreamView]:
+        """The streams that are bad where most are not: the odd ones out."""
+        return self.bad if len(self.bad) <= len(self.streams) // 2 else ()
+
+    @property
     def event(self) -> Record:
         """The open event that says most: the model's own, else its worst stream's; empty without one."""
         return self.fleet_event or next((each.open_event for each in self.bad if each.open_event), None) or {}

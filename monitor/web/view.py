@@ -166,6 +166,9 @@ class View(Protocol):
     def advice(self, stream_id: str) -> Mapping[str, object]:
         """Which num_speculative_tokens a known stream should have, over its longest window."""
 
+    def references(self, model_name: str) -> Sequence[Mapping[str, object]]:
+        """What the streams of a model have learnt of each way of serving it, the one taught last first."""
+
     def closeup(self, stream_id: str) -> Mapping[str, object]:
         """What a known stream's own page shows beside its numbers: `core/streams/closeups`."""
 

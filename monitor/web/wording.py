@@ -53,6 +53,11 @@ def amount(value: float | None) -> str:
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
+def signed(value: float | None) -> str:
+    """Return a difference of acceptance lengths with its sign: `+0.12`."""
+    return UNKNOWN if value is None else f"{value:+.2f}".replace("-", "−")
+
+
 def interval(low: float | None, high: float | None) -> str:
     """Return both ends of an interval of acceptance lengths: `3.28 to 3.35`."""
     return UNKNOWN if low is None or high is None else f"{low:.2f} to {high:.2f}"

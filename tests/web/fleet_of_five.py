@@ -61,7 +61,10 @@ COLLAPSE: Mapping[str, object] = {
         "drafts": 15120,
     },
     "cost": {"tokens_per_step_ratio": 0.376, "tpot_ratio": 2.64, "benefit_lost_ratio": 0.896},
+    "verdict": None,
     "positions": [0, 1, 2, 3],
+    "present_at": COLLAPSED_AT + 600,
+    "at_opening": None,
     "facts": [
         "the mean prompt length rose from 412 to 2,930 tokens at 11:49:45 UTC",
         "the engine did not restart and its version stayed 0.32.0",
@@ -74,6 +77,7 @@ COLLAPSE: Mapping[str, object] = {
         },
         {"cause": "unknown", "weight": 0.3, "evidence": "what else may have changed is not exported"},
     ],
+    "detector": "plunge",
 }
 PASSED: Mapping[str, object] = {
     **COLLAPSE,
@@ -165,10 +169,10 @@ CLOSEUP: Mapping[str, object] = {
     ],
     "quality": {
         "violations": {"late_page": 2, "positions_sum": 1},
+        "scrapes_refused": {"timeout": 3},
         "contradiction": "",
         "doubted": False,
         "scrapes_read": 240,
-        "scrapes_refused": {"timeout": 3},
         "restarts": 1,
     },
 }
@@ -289,6 +293,7 @@ class Service:
     now: float = NOW
     simulated: bool = True
     well: bool = True
+    learnt: Sequence[Mapping[str, object]] = ()
     changed: Sequence[Mapping[str, object]] = ()
     past: Mapping[str, Sequence[ShownBucket]] = field(
         default_factory=lambda: {
@@ -338,6 +343,10 @@ class Service:
     def advice(self, stream_id: str) -> Mapping[str, object]:
         """Nothing is advised."""
         return {"stream": stream_id, "best": None}
+
+    def references(self, model_name: str) -> Sequence[Mapping[str, object]]:
+        """What was learnt of a model."""
+        return [each for each in self.learnt if each["model_name"] == model_name]
 
     def closeup(self, stream_id: str) -> Mapping[str, object]:
         """A close look at one stream."""

@@ -29,7 +29,7 @@ async def test_real_answers_are_as_described(path: str) -> None:
     view = two_replicas.collapsed()
     stream = next(each for each in view.streams() if each.target == "t1")
     assert stream.open_event is not None
-    names = {"stream": quote(stream.id, safe=""), "event": str(stream.open_event["id"])}
+    names = {"stream": quote(stream.id, safe=""), "model": "m/model", "event": str(stream.open_event["id"])}
     found = await answered(re.sub(r"\{(\w+)\}", lambda match: names[match[1]], path), view)
     shape = openapi.OPERATIONS[path].answer
     assert shape is not None

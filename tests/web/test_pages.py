@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
@@ -10,14 +9,69 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from monitor.web import app, glossary, intervals, links, tickets
-from tests.web import made_fleet
-from tests.web.fleet_of_five import COLLAPSE, COLLAPSED_ID, HOSTILE, MODEL, NOW, STREAMS, Service
+from tests.web import made_fleet, reading
+from tests.web.fleet_of_five import (
+    COLLAPSE,
+    COLLAPSED_ID,
+    HOSTILE,
+    MODEL,
+    NOW,
+    PASSED,
+    STREAMS,
+    Service,
+)
 from tests.web.serving import client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VOID = {"meta", "link", "br", "hr", "input"}
+    from tests.web.reading import Page
+
+RELEASE: Mapping[str, object] = {
+    **COLLAPSE,
+    "id": "5e1ea5e",
+    "stream": None,
+    "target": None,
+    "replica": None,
+    "scope": "fleet",
+    "streams": [STREAMS[0].id],
+    "kind": "regime_change",
+    "severity": "info",
+    "status": "closed",
+    "closed_at": NOW - 3600,
+    "change_point_at": NOW - 7200,
+    "raised_at": NOW - 6600,
+    "verdict": {
+        "outcome": "worse",
+        "confidence": 0.9987,
+        "difference": -0.21,
+        "low": -0.29,
+        "high": -0.13,
+        "positions": 4,
+    },
+    "facts": ["draft_model went from v1 to v2"],
+}
+REFERENCE: Mapping[str, object] = {
+    "model_name": MODEL,
+    "draft_model": "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B",
+    "method": "eagle3",
+    "num_speculative_tokens": 4,
+    "engine": "vllm",
+    "engine_version": "0.32.0",
+    **dict.fromkeys(("release", "environment"), ""),
+    "mal": 3.31,
+    "conditional": [0.81, 0.77, 0.74, 0.7],
+    "apart": 0.06,
+    "drafts": 8.1e6,
+    "began_at": NOW - 86400 * 9,
+    "at": NOW - 900,
+    "taught": 412,
+    "donor": STREAMS[0].id,
+    "standings": [
+        {"stream": STREAMS[2].id, "at": NOW - 7200, "mal": 3.27},
+        {"stream": STREAMS[0].id, "at": NOW - 900, "mal": 3.33},
+    ],
+}
 HOSTILE_EVENT: Mapping[str, object] = {
     **COLLAPSE,
     "id": HOSTILE,
@@ -55,55 +109,9 @@ PATHS = (
 )
 
 
-class Page(HTMLParser):
-    """Collects what a page is made of, and complains about elements that are closed out of order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: set[str] = set()
-        self.attributes: list[tuple[str, str]] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.scripts: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element."""
-        self.tags.add(tag)
-        if tag == "script":
-            self.scripts.append(str(dict(attrs).get("src")))
-        if tag not in VOID:
-            self.open.append(tag)
-        for name, value in attrs:
-            self.attributes.append((name, value or ""))
-            if name == "id":
-                self.ids.append(value or "")
-            if name == "href":
-                self.links.append(value or "")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element of SVG that closes itself."""
-        self.handle_starttag(tag, attrs)
-        self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        """Close the element that was opened last."""
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        """Note text."""
-        self.text += data
-
-
 async def read(path: str, service: Service = SERVICE) -> Page:
-    """Return a page as a browser asks for it, parsed."""
-    page = Page()
-    async with client(service) as session, session.get(path, headers={"Accept": "text/html"}) as response:
-        assert response.content_type == "text/html"
-        page.feed(await response.text())
-    assert page.open == []
-    return page
+    """Return a page of the service with hostile names, parsed."""
+    return await reading.read(path, service)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -206,13 +214,19 @@ async def test_orders() -> None:
 
 async def test_model_page() -> None:
     """A model's page has the verdict, a picture of each replica on one scale, what runs, and its events."""
-    page = await read(f"/report/models/{quote(MODEL, safe='')}", Service())
+    service = Service(kept=(COLLAPSE, RELEASE, PASSED), learnt=(REFERENCE,))
+    page = await read(f"/report/models/{quote(MODEL, safe='')}", service)
     assert "1 of 4 replicas of" in page.text
     assert "Mean acceptance length, each picture from 1 to 3.36" in page.text
     labels = [value for name, value in page.attributes if name == "aria-label"]
     assert "vllm-2:8000: collapsed, MAL 1.24, baseline 3.31" in labels
     assert "vllm 0.32.0, eagle3, yuhuili/EAGLE3-LLaMA3.3-Instruct-70B, k = 4" in page.text
     assert "/report/events/c0ffee1234" in page.links
+    assert "odd one out" in page.text
+    assert "worse than before (confidence 99.9%)" in page.text
+    assert page.links.count("/report/events/5e1ea5e") == 4, "chart, what runs, verdicts, events"
+    assert "−0.21 (−0.29 to −0.13)" in page.text
+    assert "3.33 15 min ago, 3.27 2 h ago" in page.text
 
 
 async def test_events_page() -> None:

@@ -70,6 +70,11 @@ class Standing:
     sums: tuple[float, ...]
     information: float
 
+    @property
+    def mal(self) -> float:
+        """The mean acceptance length of that hour."""
+        return 1.0 + self.sums[base.ACCEPTED] / max(self.sums[base.DRAFTS], 1e-9)
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:

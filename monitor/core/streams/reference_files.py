@@ -24,6 +24,18 @@ def as_json(reference: Reference) -> dict[str, object]:
     """Return a reference as JSON: what people read first, then all that a stream begins with."""
     return {
         "format": FORMAT,
+        **described(reference),
+        "standings": [
+            {"stream": each.stream, "at": each.at, "sums": list(each.sums), "information": each.information}
+            for each in reference.standings
+        ],
+        "learnt": _as_names(reference.learnt),
+    }
+
+
+def described(reference: Reference) -> dict[str, object]:
+    """Return what people read of a reference: whose it is, its level, and where its streams stood."""
+    return {
         **{each.name: getattr(reference.key, each.name) for each in fields(Key)},
         "mal": reference.mal,
         "conditional": list(reference.conditional),
@@ -34,10 +46,8 @@ def as_json(reference: Reference) -> dict[str, object]:
         "taught": reference.taught,
         "donor": reference.donor,
         "standings": [
-            {"stream": each.stream, "at": each.at, "sums": list(each.sums), "information": each.information}
-            for each in reference.standings
+            {"stream": each.stream, "at": each.at, "mal": each.mal} for each in reference.standings
         ],
-        "learnt": _as_names(reference.learnt),
     }
 
 

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from monitor.web import (
-    fields,
-    headlines,
-    levels,
-    selection,
-    sentences,
-    states,
-    wording,
-)
+from monitor.web import fields, headlines, selection, sentences, served, wording
 from monitor.web.markup import Child, Markup, tag
-from monitor.web.screens import changed, choosing, events, history, layout, model_list, replicas, stream
+from monitor.web.screens import (
+    changed,
+    choosing,
+    events,
+    history,
+    layout,
+    model_list,
+    releases,
+    replicas,
+    stream,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from monitor.web.screens.layout import Site
     from monitor.web.selection import Selection
     from monitor.web.standings import ModelView
-    from monitor.web.view import StreamView, View
+    from monitor.web.view import View
 
 REPLICAS_PER_PAGE = 24
 _EVENTS = 20
-_RELEASE_HEADERS = ("Release", "Replicas", "MAL now", "Baseline", "States")
 
 
 def page(view: View, model: ModelView, site: Site, chosen: Selection, span: str) -> bytes:
@@ -48,7 +51,7 @@ def page(view: View, model: ModelView, site: Site, chosen: Selection, span: str)
         tag("h2", "What changed"),
         changed.section(changes, site),
         tag("h2", "Replicas"),
-        replicas.multiples(view, shown, site, start, site.now),
+        replicas.multiples(view, shown, site, start, site.now, odd=model.odd),
         choosing.pages(
             site,
             f"/report/models/{_path(site, model)}",
@@ -58,15 +61,24 @@ def page(view: View, model: ModelView, site: Site, chosen: Selection, span: str)
             "replica",
         ),
         model_list.table(shown, site, "Worst first"),
-        tag("h2", "Releases"),
-        _releases(model, site),
-        tag("h2", "Advice"),
-        _advice(view, model),
+        *_ways(view, model, site),
         tag("h2", "Events"),
         events.table(listed, site, numbers),
         newest=layout.newest(model.streams),
         json_link=f"{site.links.model(model.model_name)}?format=json",
     )
+
+
+def _ways(view: View, model: ModelView, site: Site) -> Iterator[Child]:
+    """Yield what is known of each way of serving the model, and which would be better."""
+    compared = served.compared(view, model.model_name)
+    yield tag("h2", "Releases")
+    yield releases.side_by_side(served.of(model.streams, compared, site.now), site)
+    yield releases.verdicts(compared, site)
+    yield tag("h2", "Reference")
+    yield from releases.references(view.references(model.model_name), site)
+    yield tag("h2", "Advice")
+    yield _advice(view, model)
 
 
 def _path(site: Site, model: ModelView) -> str:
@@ -103,42 +115,8 @@ def _about(model: ModelView) -> Markup:
     return layout.facts(rows)
 
 
-def _releases(model: ModelView, site: Site) -> Markup:
-    """Return what runs side by side: each draft, method, k and engine version with its level."""
-    groups: dict[str, list[StreamView]] = {}
-    for each in model.streams:
-        groups.setdefault(release(each), []).append(each)
-    rows: list[list[Child]] = []
-    for name, group in sorted(groups.items(), key=lambda pair: -len(pair[1])):
-        level = levels.of(group, site.now)
-        ends = wording.interval(level.low, level.high)
-        interval = tag("small", f" {ends}", title="95 % interval") if ends != wording.UNKNOWN else None
-        now = (wording.length(level.mal), interval)
-        counts = ", ".join(f"{number:,} {state}" for state, number in states.counts(group).items())
-        rows.append(
-            [
-                name,
-                f"{len(group):,}",
-                now if level.mal is not None else layout.unknown("no drafts were counted"),
-                layout.value(wording.length(level.reference), "no baseline has been learnt yet"),
-                counts,
-            ]
-        )
-    return layout.table("What runs now, most replicas first", _RELEASE_HEADERS, rows, "releases")
-
-
-def release(each: StreamView) -> str:
-    """Return what a stream runs, in words: engine, method, draft and k."""
-    parts = [f"{each.engine} {each.engine_version}".strip(), each.method, each.draft_model]
-    if each.num_speculative_tokens:
-        parts.append(f"k = {each.num_speculative_tokens}")
-    return ", ".join(filter(None, parts)) or "not said"
-
-
 def _advice(view: View, model: ModelView) -> Markup:
-    """Return the advice for the replica with the most drafts."""
-    best = max(model.streams, key=lambda each: fields.number(each.estimate, "drafts") or 0)
-    given = view.advice(best.id)
+    best, given = served.advised(view, model.streams)
     sentence, flag = fields.text(given, "sentence"), fields.text(given, "flag")
     notes = [tag("li", note) for note in fields.texts(given, "notes")]
     words = f"From {sentences.where(best)}: {sentence}." if sentence else "Nothing can be advised yet."

@@ -92,7 +92,7 @@ def _name(model: ModelView, site: Site) -> Child:
             tag("a", name, href=site.links.stream(stream.id)),
             tag("small", f" {sentences.where(stream)}", class_="line"),
         )
-    odd = model.bad if 0 < len(model.bad) <= total // 2 else ()
+    odd = model.odd
     links = (tag("a", each.target, href=site.links.stream(each.id)) for each in odd[:3])
     return (
         tag("a", name, href=site.links.model(model.model_name)),

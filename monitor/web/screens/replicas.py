@@ -27,14 +27,27 @@ def multiples(
     end: float,
     *,
     marks: Sequence[float] = (),
+    odd: Sequence[StreamView] = (),
 ) -> Markup:
-    """Return the pictures, all from 1 to the same height; `marks` are changes of all of them."""
+    """Return the pictures, all from 1 to the same height; `marks` are changes of all of them.
+
+    Those of `odd` are said to be the odd ones out.
+    """
     drawn = [
         (each, series.acceptance(series.thinned(view.history(each.id, start, end), _POINTS)))
         for each in shown
     ]
     high = _height([points for _, points in drawn])
-    items = [tag("li", _multiple(each, points, high, site, marks)) for each, points in drawn]
+    strange = {each.id for each in odd}
+    items = [
+        tag(
+            "li",
+            _multiple(each, points, high, site, marks),
+            tag("p", "odd one out", class_="odd") if each.id in strange else None,
+            class_="odd" if each.id in strange else None,
+        )
+        for each, points in drawn
+    ]
     caption = f"Mean acceptance length, each picture from 1 to {high:.2f}; dashed: baseline; ticks: changes"
     return tag(
         "figure", tag("figcaption", caption), tag("ol", items, class_="multiples"), aria_label="replicas"
