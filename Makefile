@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench bench-detection fuzz soak mutants format lock clean system-packages
+.PHONY: help run test check bench bench-detection pages fuzz soak mutants format lock clean system-packages
 
 # Any Python from 3.11 on; `make run PYTHON=python3.13` chooses another one.
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
@@ -51,6 +51,9 @@ bench: $(VENV)/.dev ## the benchmarks, each with the thing it is compared to
 
 bench-detection: $(VENV)/.dev ## how soon and how sure changes are found, on simulated traffic; ARGS=--write quotes it
 	$(BIN)/python -m tests.acceptbench.figures $(ARGS)
+
+pages: $(VENV)/.dev ## every page in Chromium at every width, light and dark, of 4 to 4,000 streams. AXE_CORE=FILE takes another axe
+	LOOKS=all $(BIN)/python -m pytest tests/web/test_browser.py $(ARGS)
 
 fuzz: $(VENV)/.dev ## hostile input for every reader of foreign data, ten minutes each. ARGS="API --seconds 60" narrows
 	$(BIN)/python -m tests.fuzz $(ARGS)

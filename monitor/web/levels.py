@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from monitor.web import fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from monitor.web.fields import Record
     from monitor.web.view import StreamView
@@ -55,7 +55,7 @@ def of_stream(stream: StreamView, now: float) -> Record:
     return stream.estimate
 
 
-def of(streams: Iterable[StreamView], now: float) -> PooledLevel:
+def of(streams: Collection[StreamView], now: float) -> PooledLevel:
     """Return the level of several streams, each weighed by its drafts.
 
     MAL = Σ dᵢ·MALᵢ ÷ Σ dᵢ, which is 1 + accepted ÷ drafts of all; the half-width of its interval is
@@ -75,8 +75,9 @@ def of(streams: Iterable[StreamView], now: float) -> PooledLevel:
         if stream.baseline_mal is not None:
             based += count
             base += count * stream.baseline_mal
-    if not drafts:
-        return PooledLevel()
+    if not drafts:  # nothing is known of now; what it was is
+        known = [stream.baseline_mal for stream in streams if stream.baseline_mal is not None]
+        return PooledLevel(reference=sum(known) / len(known) if known else None)
     mal, half = moved / drafts, math.sqrt(squares) / drafts
     reference = base / based if based else None
     if math.isnan(half):

@@ -34,16 +34,19 @@ def fleet(streams: Sequence[StreamView], now: float) -> str:
     ordered = states.worst_first(streams)
     lost = [stream for stream in ordered if stream.state in states.LOST]
     drifting = [stream for stream in ordered if stream.state == "drifting"]
-    blind = [stream for stream in ordered if stream.state in {"stale", "unsupported"}]
     if lost:
         verb = "has lost its speculation benefit" if len(lost) == 1 else "have lost their speculation benefit"
         return f"{_share(lost, streams)} {verb}: {_worst(lost[0], now)}"
     if drifting:
         verb = "speculates below its baseline" if len(drifting) == 1 else "speculate below their baselines"
         return f"{_share(drifting, streams)} {verb}: {_worst(drifting[0], now)}"
-    if blind:
-        return f"{_share(blind, streams)} cannot be judged: {name(blind[0])} ({_why(blind[0])})."
-    return _quiet(streams)
+    return blind(streams) or _quiet(streams)
+
+
+def blind(streams: Sequence[StreamView]) -> str:
+    """Return which streams cannot be judged, with the first one's reason; empty where none."""
+    found = [stream for stream in states.worst_first(streams) if stream.state in states.BLIND]
+    return f"{_share(found, streams)} cannot be judged: {name(found[0])} ({_why(found[0])})." if found else ""
 
 
 def unseen(targets: Sequence[TargetView]) -> str:

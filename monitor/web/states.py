@@ -39,6 +39,8 @@ STATES: dict[str, ShownState] = {
 }
 _RANKS = {name: rank for rank, name in enumerate(STATES)}
 LOST = frozenset({"collapsed", "silent"})
+BLIND = frozenset({"stale", "unsupported"})
+"""States in which nobody can say how a stream is: it may have collapsed."""
 
 
 def rank(name: str) -> int:

@@ -31,11 +31,17 @@ class Tab:
         self._said: list[dict[str, dict[str, str]]] = []
         self._shown: set[str] = set()
         self._origin = ""
+        self._asked: set[str] = set()
 
     @property
     def complaints(self) -> list[str]:
         """What the browser complained about, but not of pages that were left: their servers may be gone."""
         return [json.dumps(said) for said in self._said if not self._late(said)]
+
+    @property
+    def outside(self) -> set[str]:
+        """Where something was loaded from that is none of the pages' own origins."""
+        return {origin for origin in self._asked if origin.startswith("http")} - self._shown
 
     async def call(self, method: str, **parameters: object) -> dict[str, object]:
         """Return the result of a protocol method, noting what the browser complains about meanwhile."""
@@ -46,7 +52,7 @@ class Tab:
     async def show(self, url: str, width: int, *, dark: bool = False) -> None:
         """Load a page at a width as a telephone or a screen would, and wait until it is complete."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        for domain in ("Page", "Log", "Runtime"):
+        for domain in ("Page", "Log", "Runtime", "Network"):
             await self.call(f"{domain}.enable")
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
         await self.call(
@@ -98,6 +104,8 @@ class Tab:
                 said = json.loads(message.data)
                 if said.get("method") in {"Log.entryAdded", "Runtime.exceptionThrown"}:
                     self._said.append(said["params"])
+                if said.get("method") == "Network.requestWillBeSent":
+                    self._asked.add(_origin(said["params"]["request"]["url"]))
                 if wanted in {said.get("id"), said.get("method")}:
                     assert "error" not in said, said
                     return dict(said.get("result") or said.get("params") or {})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -16,7 +19,7 @@ from tests.web.fleet_of_five import COLLAPSED_ID, Service
 from tests.web.serving import client
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -45,8 +48,33 @@ HEIGHT = "document.documentElement.scrollHeight"
 BOTTOM = "document.querySelector('{}').getBoundingClientRect().bottom"
 # The script's renewal, to be called when the test wants it.
 CATCH_RENEWAL = "window.setInterval = (renew) => { window.renew = renew; return 1; };"
-AXE = os.environ.get("AXE_CORE", "")
-"""Where axe.min.js of npm's axe-core is, which is no part of this project."""
+FEW, WIDTHS = 5, (1440, 800, 390)
+ALL_LOOKS = os.environ.get("LOOKS") == "all"
+"""Whether every page is looked at in every way (`make pages`), not only in those that differ most."""
+VIOLATIONS = (
+    "axe.run().then((r) => JSON.stringify(r.violations.map((v) => "
+    "[v.id, v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160))])))"
+)
+
+
+def axe() -> Path | None:
+    """Where axe.min.js is: that of `AXE_CORE`, or the one that axe-core-python brings; None without either."""
+    if named := os.environ.get("AXE_CORE"):
+        return Path(named)
+    found = importlib.util.find_spec("axe_core_python")
+    return Path(found.origin).with_name("axe.min.js") if found and found.origin else None
+
+
+AXE = axe()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One way to look at a page: how wide the screen is in CSS pixels, and whether it is dark."""
+
+    path: str
+    width: int
+    dark: bool
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -56,35 +84,74 @@ async def tab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[chromiu
         yield made
 
 
-async def test_pages_in_a_browser(tab: chromium.Tab) -> None:
-    """On a telephone and on a screen no page is too wide, and the browser has nothing to complain about."""
-    async with client() as session:
-        for path in PATHS:
-            for width in (390, 1440):
-                await tab.show(str(session.make_url(path)), width)
-                assert (await tab.value(TOO_WIDE), await tab.value("innerWidth")) == (0, width), path
-                assert await tab.value("document.styleSheets.length") == 1
-                assert await tab.value("document.scripts.length") == 1
+def looks(count: int) -> Iterator[Look]:
+    """How the pages of a service are looked at: each wide and light, and narrow and dark; or every way there is."""
+    paths = PATHS if count == FEW else MANY
+    if ALL_LOOKS:
+        ways = itertools.product(paths, WIDTHS, (False, True))
+        yield from (Look(path, width, dark) for path, width, dark in ways)
+    elif count in {FEW, 44}:
+        yield from (Look(path, width, width < 500) for path in paths for width in (1440, 390))
+    else:
+        yield Look(paths[0], 800, count == 400)
+
+
+async def faults(tab: chromium.Tab, address: str, look: Look) -> list[object]:
+    """What is wrong with a page: too wide for the screen, more than its own style and script, and what axe finds."""
+    await tab.show(address, look.width, dark=look.dark)
+    found: list[object] = []
+    if (await tab.value(TOO_WIDE), await tab.value("innerWidth")) != (0, look.width):
+        found.append("wider than the screen")
+    if await tab.value("[document.styleSheets.length, document.scripts.length].join()") != "1,1":
+        found.append("more than one style sheet and one script")
+    if AXE is not None:
+        await tab.value(AXE.read_text())
+        found += json.loads(str(await tab.run_script(VIOLATIONS)))
+    return found
+
+
+@pytest.mark.parametrize("count", [FEW, 4, 44, 400, 4000])
+async def test_pages_in_a_browser(tab: chromium.Tab, count: int) -> None:
+    """On a telephone and on screens, light and dark, with few streams and many, no page has a fault.
+
+    Nothing is loaded from outside, and the browser has nothing to complain about.
+    """
+    found = {}
+    async with client(Service() if count == FEW else made_fleet.service(count)) as session:
+        for look in looks(count):
+            found[look] = await faults(tab, str(session.make_url(look.path)), look)
+        if count == 4000:
+            await tab.show(str(session.make_url("/report")), 1440)
+            assert int(str(await tab.value("document.documentElement.outerHTML.length"))) < 300_000
+    assert {look: wrong for look, wrong in found.items() if wrong} == {}
     assert tab.complaints == []
+    assert tab.outside == set()
 
 
-async def test_many_streams(tab: chromium.Tab) -> None:
-    """Pages of 44, 400 and 4,000 streams fit each width, dark and light, and say the same without a script."""
-    for count in (44, 400, 4000):
-        async with client(made_fleet.service(count)) as session:
-            for path in MANY if count == 400 else MANY[:1]:
-                for width in (800, 390) if count == 400 else (1440,):
-                    url = str(session.make_url(path))
-                    await tab.show(url, width, dark=width == 800)
-                    assert await tab.value(TOO_WIDE) == 0, (path, width, count)
-            if count == 4000:
-                assert int(str(await tab.value("document.documentElement.outerHTML.length"))) < 300_000
+@pytest.mark.skipif(AXE is None, reason="neither axe-core-python nor AXE_CORE brings an axe.min.js")
+async def test_axe_finds_what_is_wrong(tab: chromium.Tab) -> None:
+    """A picture without a text is found, so that finding nothing says something."""
+    async with client() as session:
+        address = str(session.make_url("/"))
+        await tab.show(address, 1440)
+        await tab.value("document.querySelector('main').append(new Image())")
+        assert AXE is not None
+        await tab.value(AXE.read_text())
+        assert "image-alt" in str(await tab.run_script(VIOLATIONS))
+
+
+@pytest.mark.parametrize("count", [44, 4000])
+async def test_pages_say_the_same_without_a_script(tab: chromium.Tab, count: int) -> None:
+    """Whoever forbids scripts reads what others read, at any number of streams."""
+    async with client(made_fleet.service(count)) as session:
+        for path in MANY if ALL_LOOKS else MANY[:1]:
+            url = str(session.make_url(path))
+            await tab.show(url, 1440)
             with_script = await tab.value("document.querySelector('main').innerText")
             await tab.call("Emulation.setScriptExecutionDisabled", value=True)
-            await tab.show(url, width)
+            await tab.show(url, 1440)
             assert await tab.value("document.querySelector('main').innerText") == with_script
             await tab.call("Emulation.setScriptExecutionDisabled", value=False)
-    assert tab.complaints == []
 
 
 async def test_a_telephone_shows_the_worst_first(tab: chromium.Tab) -> None:
@@ -127,25 +194,6 @@ async def test_pages_renew_themselves_in_place(tab: chromium.Tab) -> None:
         assert await tab.value("document.activeElement.getAttribute('href')") == link
         await tab.call("Page.removeScriptToEvaluateOnNewDocument", identifier=caught["identifier"])
         assert tab.complaints == []
-
-
-@pytest.mark.skipif(not AXE, reason="the variable AXE_CORE names no axe.min.js: npm's axe-core is not there")
-async def test_accessibility(tab: chromium.Tab) -> None:
-    """axe-core finds nothing on any page, light or dark."""
-    script = Path(AXE).read_text()  # noqa: ASYNC240 - nothing else waits
-    found: dict[str, object] = {}
-    for service, paths in ((made_fleet.service(44), MANY), (Service(), PATHS)):
-        async with client(service) as session:
-            for path in paths:
-                for dark in (False, True):
-                    await tab.show(str(session.make_url(path)), 1440, dark=dark)
-                    await tab.value(script)
-                    told = await tab.run_script(
-                        "axe.run().then((r) => JSON.stringify(r.violations.map((v) => "
-                        "[v.id, v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160))])))"
-                    )
-                    found |= {f"{path} {dark}": json.loads(str(told))} if told != "[]" else {}
-    assert found == {}, json.dumps(found, indent=1)
 
 
 async def test_dark_mode_and_charts(tab: chromium.Tab) -> None:

@@ -155,30 +155,6 @@ async def test_fleet_page() -> None:
     assert "unknown: there is no good scrape" in titles
 
 
-async def test_whole_model_collapses() -> None:
-    """What all replicas of a model do is one sentence, and its event is the model's, not that of a replica."""
-    page = await read("/report", made_fleet.service(44))
-    assert f"All 40 replicas of {made_fleet.NAMES[0]} have collapsed since 11:50 UTC" in page.text
-    assert "/report/events/fleet-1" in page.links
-    assert "40 replicas: 40 collapsed" in page.text
-    assert "The worst 12 of all 40 replicas." in page.text
-
-
-async def test_fleet_page_is_a_page_of_many() -> None:
-    """Of thousands of streams a page shows a few models, the worst first, and leads to the others."""
-    page = await read("/report", made_fleet.service(4000))
-    assert "1 to 10 of 261 models" in page.text
-    assert (
-        "76 more models are below what they were: deepseek-ai/DeepSeek-V3.1-v15 (likely traffic), "
-        in page.text
-    )
-    assert "-v30 (likely traffic) and 72 more." in page.text
-    assert "/report?page=2" in page.links
-    last = await read("/report?page=27", made_fleet.service(4000))
-    assert "261 to 261 of 261 models" in last.text
-    assert "There are 261 models" in (await read("/report?page=28", made_fleet.service(4000))).text
-
-
 @pytest.mark.parametrize(
     ("query", "streams"),
     [

@@ -66,7 +66,9 @@ def _verdicts(
             sentence = f"None of the {wording.plural(len(models), 'model')} chosen here is below what it was."
         return tag("p", sentence, class_=f"headline {_mood(everything)}")
     items = [_verdict(standing, view.now, site) for standing in bad[:_VERDICTS]]
-    return join((tag("ol", items, class_="verdicts"), _more(bad[_VERDICTS:], site)))
+    blind = sentences.blind([stream for standing in models for stream in standing.streams])
+    unjudged = tag("p", blind) if blind else None
+    return join((tag("ol", items, class_="verdicts"), _more(bad[_VERDICTS:], site), unjudged))
 
 
 def _more(bad: Sequence[ModelView], site: Site) -> Markup | None:
@@ -105,8 +107,10 @@ def _unseen(view: View, site: Site) -> Markup | None:
 def _mood(streams: Sequence[StreamView]) -> str:
     if not streams:
         return "none"  # nothing known is not all well
-    worst = min(states.rank(stream.state) for stream in streams)
-    return ("bad", "bad", "warn")[worst] if worst <= states.rank("drifting") else "calm"
+    present = {stream.state for stream in streams}
+    if present & states.LOST:
+        return "bad"
+    return "warn" if present & (standings.BAD | states.BLIND) else "calm"
 
 
 def _nothing(site: Site, chosen: Selection) -> Child:

@@ -91,9 +91,10 @@ def _verdict(model: ModelView, site: Site) -> Markup:
             "p", model_list.verdict(model, site.now, site), class_=f"headline {model_list.mood(model)}"
         )
     parts = ", ".join(f"{number:,} {state}" for state, number in model.counts.items())
-    mal = model.level.mal
+    mal, blind = model.level.mal, sentences.blind(model.streams)
     level = "" if mal is None else f" A draft yields {mal:.2f} tokens."
-    return tag("p", f"No replica is below what it was: {parts}.{level}", class_="headline calm")
+    told = f"No replica is{' known to be' if blind else ''} below what it was: {parts}.{level} {blind}"
+    return tag("p", told.rstrip(), class_=f"headline {'warn' if blind else 'calm'}")
 
 
 def _about(model: ModelView) -> Markup:
