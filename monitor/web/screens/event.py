@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from monitor.web import bars, fields, guidance, headlines, intervals, sentences, tickets, wording
 from monitor.web.markup import Child, Markup, tag
-from monitor.web.screens import events, history, layout, replicas
+from monitor.web.screens import events, history, layout, opening, replicas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,7 @@ def page(view: View, event: Record, site: Site, links: Links) -> bytes:
         _when(event, site),
         tag("h2", "Before and after"),
         _before_after(view, event),
+        *opening.section(event, site),
         *_history(view, event, site),
         *_members(view, event, members, site),
         tag("h2", "What else changed around it"),
@@ -122,14 +123,11 @@ def _when(event: Record, site: Site) -> Markup:
 
 def _before_after(view: View, event: Record) -> Markup:
     before, after = fields.record(event, "before"), fields.record(event, "after")
-    told = fields.record(event, "at_opening")
     pair = fields.number(before, "mal"), fields.number(after, "mal")
     shown = view.stream(fields.text(event, "stream")) if fields.text(event, "status") == "open" else None
     rows: list[list[Child]] = [
         ["Mean acceptance length", _level(before), _level(after), _change(*pair), _now(shown)]
     ]
-    if told:
-        rows.append(["… as it was told first", "", _level(fields.record(told, "after")), "", ""])
     touched = {int(j) for j in fields.numbers(event, "positions") if j is not None}
     present = fields.numbers(shown.estimate, "conditional") if shown else []
     sides = zip_longest(intervals.by_position(before), intervals.by_position(after), fillvalue=None)
@@ -197,7 +195,7 @@ def _history(view: View, event: Record, site: Site) -> list[Markup]:
         return []
     model = fields.text(event, "model_name")
     buckets = view.history(stream, *span) if stream else view.model_history(model, *span)
-    return history.figures(buckets, [("1", event)], site, span)
+    return [tag("h2", "The time around it"), *history.figures(buckets, [("1", event)], site, span)]
 
 
 def _members(view: View, event: Record, members: Sequence[StreamView], site: Site) -> list[Markup]:

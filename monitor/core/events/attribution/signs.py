@@ -162,10 +162,13 @@ def _scope(peers: Peers) -> Sign:
     known = peers.moved + peers.stayed
     if not known:
         return Sign("scope", "unknown")
+    alone = known == 1
     if not peers.moved:
-        return Sign("scope", "alone", f"none of {known} other replicas of the model moved")
+        who = "the only other replica of the model did not move"
+        return Sign("scope", "alone", who if alone else f"none of {known} other replicas of the model moved")
     if not peers.stayed:
-        return Sign("scope", "shared", f"all {known} other replicas of the model moved alike")
+        who = "the only other replica" if alone else f"all {known} other replicas"
+        return Sign("scope", "shared", f"{who} of the model moved alike")
     value = "shared" if peers.moved > peers.stayed else "some"
     return Sign("scope", value, f"{peers.moved} of {known} other replicas of the model moved alike")
 
