@@ -153,6 +153,28 @@ def test_a_step_back_of_half_its_size_closes(rise: float, size: float, closes: b
 
 
 @pytest.mark.parametrize(
+    ("fallen", "variance", "closes"), [(-4.0, 0.004, True), (-1.4, 0.004, False), (-4.0, 0.2, False)]
+)
+def test_a_collapse_is_over_after_a_minute_back(fallen: float, variance: float, closes: bool) -> None:  # noqa: FBT001
+    """Four turns in a row end a fall that neither wander nor errors explain; the mean would need ten minutes."""
+    state = opened(fallen)
+    state["open_periods"] = 20.0
+    level.restart(state["level"])
+    news = []
+    for score in [0.1, 0.1, 0.1, fallen, 0.1, 0.0, 0.1, 0.2]:
+        shared._note_return(state, score, variance)
+        news.append(shared._go_on(state, score, 0.0, fell=False))
+    assert news == [""] * 7 + ["closes" if closes else ""]
+
+
+def test_a_model_that_collapsed_is_over_within_two_minutes() -> None:
+    """20 turns at the bottom, then back: through the whole step, where `level` cuts what is so far off."""
+    state = group()
+    assert "opens" in told(state, 130, [-4.0] * 20)
+    assert "closes" in told(state, 150, [0.0, 0.1] * 4)
+
+
+@pytest.mark.parametrize(
     ("mean", "turns", "fell", "grows"),
     [
         (-1.05, 8, False, True),

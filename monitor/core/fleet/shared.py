@@ -24,6 +24,13 @@ OPEN_KEPT = 0.975
 BACK = 0.35
 """Share of the fall that the mean may still show for the trouble to be over."""
 
+RETURNED_PERIODS = 4.0
+"""Turns in a row that are back, after which a fall far beyond all errors is over: a minute. `level` cuts
+surprises, so that a step back of its size is never proven, and the mean of the last minutes needs ten."""
+
+FAR_ERRORS, FAR_LOGITS = 10.0, 1.5
+"""Errors of a turn, and logits, that such a fall has at least: beyond what wander gives back."""
+
 LEAST_PERIODS = 8.0
 """Turns that a trouble lasts at least: two minutes."""
 
@@ -63,6 +70,7 @@ DTYPE = np.dtype(
         ("origin", "f8"),  # where it fell from, logits
         ("mean", "f8"),  # of the last minutes from there, logits
         ("open_periods", "f8"),  # turns since it opened
+        ("back_periods", "f8"),  # turns in a row that were back, far beyond all errors
         ("score", "f8"),  # of a fall, units of the limit
     ],
 )
@@ -110,8 +118,9 @@ def step(
 ) -> list[News]:
     """Take in the common level [G] of a turn of some groups; return what it makes of the trouble of each.
 
-    A trouble closes when a step back of half its size at least was found, or when the mean of the last
-    minutes is nearer to where it came from. It grows when that mean is far below what it was said to be.
+    A trouble closes when a step back of half its size at least was found, when the mean of the last minutes
+    is nearer to where it came from, or, after a fall that no error explains, some turns in a row. It grows
+    when that mean is far below what it was said to be.
     """
     state["began_at"] = np.where(state["periods"] > 0.0, state["began_at"], began_at)
     state["periods"] += 1.0
@@ -131,6 +140,7 @@ def step(
         one = state[row : row + 1]
         if open_[row]:
             fell = bool(verdict.down[row] >= 1.0)
+            _note_return(one, float(score[row]), float(variances[row, 0]))
             news[row] = _go_on(one, float(score[row]), float(verdict.up[row]), fell=fell)
         else:
             _open(one, float(score[row]), min(float(verdict.down_since[row]), float(times[row])))
@@ -147,8 +157,16 @@ def _open(state: State, score: float, since: float) -> None:
     state["change_at"] = since
     state["shift"] = state["mean"] = far if far < FAR * likely else likely
     state["origin"] = origin
-    state["open_periods"] = 0.0
+    state["open_periods"] = state["back_periods"] = 0.0
     level.restart(state["level"])
+
+
+def _note_return(state: State, score: float, variance: float) -> None:
+    """Count the turns in a row that are back, of a fall that no error explains."""
+    shift = float(state["shift"][0])
+    far = -shift > max(FAR_LOGITS, FAR_ERRORS * float(np.sqrt(variance)))
+    back = far and score - float(state["origin"][0]) > BACK * shift
+    state["back_periods"] = (state["back_periods"] + 1.0) * back
 
 
 def _go_on(state: State, score: float, rise: float, *, fell: bool) -> News:
@@ -157,6 +175,7 @@ def _go_on(state: State, score: float, rise: float, *, fell: bool) -> News:
     state["open_periods"] += 1.0
     shift, mean = float(state["shift"][0]), float(state["mean"][0])
     turned = rise >= RISE_SCORE and level.estimate(state["level"], 0, 1.0) > -RISE_SHARE * shift
+    turned = turned or bool(state["back_periods"][0] >= RETURNED_PERIODS)
     if state["open_periods"][0] < LEAST_PERIODS:
         return ""
     if turned or mean > BACK * shift:
