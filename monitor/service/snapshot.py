@@ -20,7 +20,7 @@ from monitor.core.counts import estimates, windows
 from monitor.core.streams import advising, closeups, history, reference_files, summaries, told, worth
 from monitor.core.vocabulary import DIRECTION_OF, EVENT_KINDS, STATES
 from monitor.metrics import changes as open_changes
-from monitor.service import open_events, spending, stream_views
+from monitor.service import open_events, rollouts, spending, stream_views
 from monitor.settings import quantities
 from monitor.sources import targets
 from monitor.web import view
@@ -137,6 +137,13 @@ class Snapshot:
         with facts.lock:
             row = self._row(stream_id)
             return closeups.of_row(facts.plan, facts.state, row, self.now, stream_views.ENOUGH_DRAFTS)
+
+    def verdict(
+        self, sides: tuple[Sequence[str], Sequence[str]], since: float | None, margin: float
+    ) -> Mapping[str, object]:
+        """The word on the second side's streams against the first's, from their history."""
+        kept = rollouts.StateAndHistory(self._facts.state, self._facts.lock, self._facts.store)
+        return rollouts.compared(kept, sides, (since, self.now), margin)
 
     def targets(self) -> Sequence[view.TargetView]:
         """All scrape targets, those that were never scraped too."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from monitor.metrics import selfmetrics
-from monitor.web import answers, api, asking, links, routes, tags, telling
+from monitor.web import answers, api, asking, gate, links, routes, tags, telling
 from monitor.web.asking import Ask, Refused
 from monitor.web.screens import layout, service
 
@@ -138,6 +138,7 @@ def _routes() -> dict[str, Route]:
         "/api/v1/model-history/{model:.+}": api.model_history,
         "/api/v1/advice/{stream:.+}": api.advice,
         "/api/v1/what-if": api.what_if,
+        "/api/v1/verdict": gate.verdict,
     }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic.json_schema import models_json_schema
 
 from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES, STATES
-from monitor.web import detail_shapes, selection, shapes, supposing
+from monitor.web import detail_shapes, gate, gate_shapes, selection, shapes, supposing
 from monitor.web.asking import MAX_LIMIT
 
 if TYPE_CHECKING:
@@ -86,14 +86,34 @@ _OF_CHANGES: dict[str, Parameter] = {
 }
 
 
+_OF_VERDICT: dict[str, Parameter] = {
+    **{
+        side: {"type": "string", "description": f"The {side}: name=value or name!=value, joined by commas."}
+        for side in gate.SIDES
+    },
+    "since": _TIME,
+    "margin": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "maximum": gate.MOST_MARGIN,
+        "description": "Share whose loss must be excluded before no difference is said.",
+    },
+    "expect": {"type": "string", "description": "Words joined by commas; any other word is a 409."},
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One path: what it answers, its parameters by name, whether what it names may not be there."""
+    """One path: what it answers, its parameters by name, whether what it names may not be there.
+
+    `another` says of what the same answer comes with the status 409; empty where it never does.
+    """
 
     summary: str
     answer: type[BaseModel] | None
     query: dict[str, Parameter]
     named: str = ""
+    another: str = ""
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -117,6 +137,12 @@ OPERATIONS: dict[str, Operation] = {
         "model",
     ),
     "/api/v1/what-if": Operation("What other numbers would give.", shapes.WhatIfJson, _SUPPOSED),
+    "/api/v1/verdict": Operation(
+        "A candidate against a baseline.",
+        gate_shapes.GateJson,
+        _OF_VERDICT,
+        another="Another word than those of `expect`.",
+    ),
     "/api/v1/advice/{stream}": Operation("Which num_speculative_tokens, at what gain.", None, {}, "stream"),
 }
 
@@ -157,6 +183,8 @@ def _operation(path: str, operation: Operation) -> dict[str, object]:
         "200": _response(operation.summary, operation.answer),
         "304": {"description": "As it was when the ETag of If-None-Match was given."},
     }
+    if operation.another:
+        responses["409"] = _response(operation.another, operation.answer)
     responses |= {status: _response(words, shapes.RefusalJson) for status, words in refused.items()}
     return {
         "operationId": path.removeprefix("/api/v1/").replace("/{", "_by_").strip("}"),

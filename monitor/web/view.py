@@ -172,6 +172,15 @@ class View(Protocol):
     def closeup(self, stream_id: str) -> Mapping[str, object]:
         """What a known stream's own page shows beside its numbers: `core/streams/closeups`."""
 
+    def verdict(
+        self, sides: tuple[Sequence[str], Sequence[str]], since: float | None, margin: float
+    ) -> Mapping[str, object]:
+        """The word on the second side's streams against the first's: `gate_shapes.GateJson` but for names.
+
+        `since` is from when the candidate counts (unix seconds; None: its first draft of the last week),
+        `margin` the share whose loss must be excluded before no difference is said.
+        """
+
     def targets(self) -> Sequence[TargetView]:
         """All scrape targets."""
 

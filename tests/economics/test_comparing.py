@@ -57,7 +57,7 @@ def test_the_word_and_the_exit_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], logits: float, word: str, code: int
 ) -> None:
     """Against an acceptance of 73 %, 60 % is worse, 83 % better, the same is neither; the interval holds the truth."""
-    sides = recorded(tmp_path / "a", 1.0), recorded(tmp_path / "b", logits)
+    sides = recorded(tmp_path / "a", 1.0, minutes=60), recorded(tmp_path / "b", logits, minutes=60)
     assert main(["compare", "--json", *sides]) == code
     said = json.loads(capsys.readouterr().out)
     assert (said["verdict"], said["positions"], said["same_time"]) == (word, K, True)
@@ -68,7 +68,7 @@ def test_the_word_and_the_exit_code(
 
 def test_another_k_is_no_difference_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three tokens against five of one acceptance: only the three that both draft are compared."""
-    sides = recorded(tmp_path / "a", 1.0), recorded(tmp_path / "b", 1.0, tokens=5)
+    sides = recorded(tmp_path / "a", 1.0, minutes=60), recorded(tmp_path / "b", 1.0, tokens=5, minutes=60)
     assert main(["compare", "--json", *sides]) == commands.FINE
     said = json.loads(capsys.readouterr().out)
     assert (said["verdict"], said["positions"]) == ("no_difference", K)
@@ -100,7 +100,7 @@ def test_means_alone_are_compared_in_tokens_per_draft() -> None:
             sums[base.DRAFTS], sums[base.ACCEPTED], sums[base.TOKENS] = DRAFTS, sum(kept), K * DRAFTS
             side.minutes[minute] = sums
         sides.append(side)
-    found = comparing.compared(*sides)
+    found = comparing.compared(sides[0], sides[1])
     assert found.verdict is not None
     truth = sum(0.6**n - 0.75**n for n in range(1, K + 1))
     assert (found.verdict.outcome, found.positions) == ("worse", K)
@@ -114,9 +114,9 @@ def test_nothing_counted_is_not_enough() -> None:
 
 
 def test_a_few_minutes_are_not_enough(capsys: pytest.CaptureFixture[str]) -> None:
-    """Runs of five minutes say so to people, with exit code 0."""
+    """Runs of five minutes say so to people, and to a pipeline by an exit code of its own."""
     run = str(captures.folder(captures.THINNED, "ngram"))
-    assert main(["compare", run, run]) == commands.FINE
+    assert main(["compare", run, run]) == commands.UNDECIDED
     assert capsys.readouterr().out.startswith("not enough yet\n")
 
 
@@ -125,3 +125,80 @@ def test_a_model_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.Captu
     run = recorded(tmp_path / "a", 1.0, minutes=2)
     assert main(["compare", "--model", "x", run, run]) == commands.UNUSABLE
     assert "read no model 'x', expected one of m" in capsys.readouterr().err
+
+
+def test_a_loss_that_is_not_excluded_is_not_enough(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twenty minutes show no difference, and exclude a loss of a half but none of a hundredth."""
+    sides = recorded(tmp_path / "a", 1.0), recorded(tmp_path / "b", 1.0)
+    assert main(["compare", "--margin", "0.5", *sides]) == commands.FINE
+    assert main(["compare", "--margin", "0.01", *sides]) == commands.UNDECIDED
+    assert main(["compare", "--margin", "0", *sides]) == commands.UNUSABLE
+    assert "--margin 0: expected a share between 0 and 1" in capsys.readouterr().err
+
+
+def side_of(
+    speed: float, tokens: int, *, first: int = 0, minutes: int = 60, replicas: int = 1
+) -> comparing.Recorded:
+    """A side that delivers `speed` tokens per second and request, its positions all accepted alike."""
+    side = comparing.Recorded()
+    random = np.random.default_rng(tokens + first)
+    for minute in range(first, first + minutes):
+        sums, tried = np.zeros(base.NUM_SUMS), DRAFTS
+        for at in range(tokens):
+            kept = random.binomial(tried, 0.7)
+            sums[at], sums[base.POSITIONS + at], tried = tried, kept, kept
+        accepted = sums[base.SUCCESSES].sum()
+        sums[base.DRAFTS], sums[base.ACCEPTED], sums[base.TOKENS] = DRAFTS, accepted, tokens * DRAFTS
+        side.minutes[minute] = sums
+        decoded = DRAFTS + accepted
+        side.decoding[minute] = np.array([decoded, decoded / speed * random.normal(1.0, 0.02)])
+        for replica in range(replicas):
+            side.replicas.setdefault(f"{replica}", np.zeros(base.NUM_SUMS))[:] += sums / replicas
+    return side
+
+
+@pytest.mark.parametrize(
+    ("tokens", "speed", "word", "by"),
+    [
+        (5, 40.0, "worse", "tokens_per_second"),
+        (5, 60.0, "better", "tokens_per_second"),
+        (5, 50.0, "no_difference", "tokens_per_second"),
+        (3, 40.0, "no_difference", "acceptance"),
+    ],
+)
+def test_another_k_is_told_by_speed(tokens: int, speed: float, word: str, by: str) -> None:
+    """Where k differs the word is that of tokens per second, whose interval holds the truth; else of acceptance."""
+    found = comparing.compared(side_of(50.0, 3), side_of(speed, tokens))
+    assert (found.word, found.by, found.positions) == (word, by, 3)
+    assert found.speed is not None
+    assert found.speed.low <= speed / 50.0 <= found.speed.high
+    assert found.speed.ratio == pytest.approx(speed / 50.0, rel=0.02)
+
+
+def test_speed_of_another_time_says_nothing() -> None:
+    """The speed of another hour is that of another load, so that another k is told by acceptance."""
+    found = comparing.compared(side_of(50.0, 3), side_of(40.0, 5, first=60))
+    assert (found.speed, found.by, found.same_time) == (None, "acceptance", False)
+
+
+def test_more_replicas_are_surer() -> None:
+    """Replicas differ for good: four of a side leave less doubt than one."""
+    widths = []
+    for replicas in (1, 4):
+        sides = [side_of(50.0, 3, replicas=replicas) for _ in range(2)]
+        found = comparing.compared(sides[0], sides[1]).verdict
+        assert found is not None
+        widths.append(found.high - found.low)
+    assert widths[1] < 0.8 * widths[0]
+
+
+def test_the_minutes_nearest_to_each_other_are_compared() -> None:
+    """Of a baseline that ran before and fell in its last hour, that hour is what the candidate is held against."""
+    baseline = side_of(50.0, 3, minutes=60)
+    for minute, sums in side_of(50.0, 3, first=60, minutes=30).minutes.items():
+        sums[base.SUCCESSES] *= 0.5
+        baseline.minutes[minute] = sums
+    found = comparing.compared(baseline, side_of(50.0, 3, first=90, minutes=30))
+    assert (found.word, found.minutes, found.same_time) == ("better", 30, False)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 K = 4
+APART = 2.0 * verdicts.REPLICA_SD**2
 RATE = (0.80, 0.76, 0.73, 0.70)
 
 
@@ -38,7 +39,7 @@ def counted(blocks: int, shift: float, seed: int, drafts: int = 4000, spread: fl
 )
 def test_the_word_and_its_size_are_right(shift: float, word: str) -> None:
     """A third of a logit is worse or better within half an hour, and the interval holds the true difference."""
-    found = verdicts.of_blocks(counted(30, 0.0, 1), counted(30, shift, 2), K)
+    found = verdicts.of_blocks(counted(30, 0.0, 1), counted(30, shift, 2), K, apart=APART)
     assert found is not None
     assert found.outcome == word
     rate = np.array([*RATE, 0.5, 0.5, 0.5, 0.5])
@@ -50,8 +51,8 @@ def test_the_word_and_its_size_are_right(shift: float, word: str) -> None:
 def test_too_few_blocks_have_no_verdict() -> None:
     """Nine minutes of both are not enough to say anything; ten are."""
     few = verdicts.LEAST_BLOCKS - 1
-    assert verdicts.of_blocks(counted(few, 0.0, 1), counted(few, -1.0, 2), K) is None
-    assert verdicts.of_blocks(counted(few + 1, 0.0, 1), counted(few + 1, -1.0, 2), K) is not None
+    assert verdicts.of_blocks(counted(few, 0.0, 1), counted(few, -1.0, 2), K, apart=APART) is None
+    assert verdicts.of_blocks(counted(few + 1, 0.0, 1), counted(few + 1, -1.0, 2), K, apart=APART) is not None
 
 
 def first_word(random: np.random.Generator, apart: float, blocks: int, alike: float = 0.5) -> int | None:

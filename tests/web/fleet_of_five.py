@@ -295,6 +295,7 @@ class Service:
     well: bool = True
     learnt: Sequence[Mapping[str, object]] = ()
     changed: Sequence[Mapping[str, object]] = ()
+    word: str = "not_enough"
     past: Mapping[str, Sequence[ShownBucket]] = field(
         default_factory=lambda: {
             COLLAPSED_ID: buckets(collapsed=True),
@@ -352,6 +353,12 @@ class Service:
         """A close look at one stream."""
         found = self.stream(stream_id)
         return {} if found is None else closeup(found)
+
+    def verdict(
+        self, sides: tuple[Sequence[str], Sequence[str]], since: float | None, margin: float
+    ) -> Mapping[str, object]:
+        """The word that the test gives, with what was asked for."""
+        return {"verdict": self.word, "sides": sides, "since": since, "margin": margin}
 
     def targets(self) -> Sequence[TargetView]:
         """All targets."""

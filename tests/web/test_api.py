@@ -13,6 +13,8 @@ from tests.web import made_fleet, two_replicas
 from tests.web.fleet_of_five import HOSTILE, MODEL, NOW, Service
 from tests.web.serving import client
 
+QUERIES = {"/api/v1/verdict": "?baseline=target=t0&candidate=target=t1"}
+
 
 async def answered(path: str, view: object) -> dict[str, object]:
     """Return what a path answers over a view."""
@@ -30,7 +32,8 @@ async def test_real_answers_are_as_described(path: str) -> None:
     stream = next(each for each in view.streams() if each.target == "t1")
     assert stream.open_event is not None
     names = {"stream": quote(stream.id, safe=""), "model": "m/model", "event": str(stream.open_event["id"])}
-    found = await answered(re.sub(r"\{(\w+)\}", lambda match: names[match[1]], path), view)
+    asked = re.sub(r"\{(\w+)\}", lambda match: names[match[1]], path) + QUERIES.get(path, "")
+    found = await answered(asked, view)
     shape = openapi.OPERATIONS[path].answer
     assert shape is not None
     assert json.loads(shape.model_validate(found).model_dump_json()) == found

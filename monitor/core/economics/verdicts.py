@@ -265,13 +265,14 @@ def level(sums: Floats, difference: Difference) -> base.Level:
 
 
 def of_blocks(
-    before: Floats, after: Floats, shared: int, *, single: bool = False, apart: float = 0.0
+    before: Floats, after: Floats, shared: int, *, single: bool = False, apart: float
 ) -> ReleaseVerdict | None:
     """Return the verdict on two sides that ran at the same time, None where there is too little.
 
     before, after [T, 18]: what each side counted in the same T blocks of time (columns as in
-    `detectors.base`). This is the whole comparison at once, of one replica a side as far as is known. Sides
-    that did not run at the same time are `apart` by what traffic did meanwhile, a variance in logits².
+    `detectors.base`). This is the whole comparison at once. The sides are `apart` by what replicas differ by
+    for good and, where they did not run at the same time, by what traffic did meanwhile: a variance in
+    logits² that no number of blocks averages out.
     """
     rate = rates(before.sum(0))
     old, old_variance = levels(before, rate, shared)
@@ -279,5 +280,5 @@ def of_blocks(
     evidence = Blocks()
     for d, variance in zip((new - old).tolist(), (old_variance + new_variance).tolist(), strict=True):
         evidence = taken(evidence, d, variance) if math.isfinite(variance) else evidence
-    found = difference(evidence, 2.0 * REPLICA_SD**2 + apart)
+    found = difference(evidence, apart)
     return None if found is None else judged(found, rate, shared, single=single)

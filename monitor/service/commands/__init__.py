@@ -1,7 +1,8 @@
 """The commands of the command line: one module each, loaded only when it is the one that was asked for.
 
 A command's module has `add_arguments(parser)` and `run(arguments) -> exit code`; heavy imports are in `run`.
-Exit codes: 0 fine; 1 something was found wrong; 2 usage or unreadable input, with one line on standard error.
+Exit codes: 0 fine; 1 something was found wrong; 2 usage or unreadable input, with one line on standard error;
+3 too little was seen to say.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ COMMANDS = {
 FINE = 0
 FOUND = 1
 UNUSABLE = 2
+UNDECIDED = 3
 
 
 class Unusable(Exception):  # noqa: N818 - read aloud: `raise commands.Unusable`

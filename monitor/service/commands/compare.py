@@ -1,4 +1,8 @@
-"""`specmon compare`: does a second recording accept more or less than a first one, and how sure is that."""
+"""`specmon compare`: does a second recording accept more or less than a first one, and how sure is that.
+
+Exit codes: 0 better, or no difference while a loss of the margin is excluded; 1 worse; 2 unreadable; 3 not
+enough to say so yet.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,11 @@ if TYPE_CHECKING:
     from monitor.core.streams.comparing import Compared, Recorded
     from monitor.core.streams.summaries import Record
 
-NOT_ENOUGH = "not_enough"
 _WORDS = {
     "better": "better",
     "worse": "worse",
     "no_difference": "no difference shown",
-    NOT_ENOUGH: "not enough yet",
+    "not_enough": "not enough yet",
 }
 _SHOWN = (
     "drafts", "num_speculative_tokens", "mal", "mal_low", "mal_high",
@@ -35,19 +38,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", metavar="NAME", default="", help="the model, where a recording has several"
     )
+    parser.add_argument(
+        "--margin",
+        type=float,
+        default=0.1,
+        metavar="SHARE",
+        help="of the mean acceptance length whose loss must be excluded to say no difference (default: 0.1)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the word; FOUND where the candidate is worse, FINE where it is better, alike or not known yet."""
+    """Print the word; FOUND where the candidate is worse, UNDECIDED where too little was seen."""
     from monitor.core.streams import comparing
 
+    if not 0.0 < arguments.margin < 1.0:
+        raise commands.Unusable(f"--margin {arguments.margin:g}: expected a share between 0 and 1")
     baseline, before = _side(arguments.baseline, arguments.model)
     candidate, after = _side(arguments.candidate, arguments.model)
-    record = _record(comparing.compared(baseline, candidate), before, after)
+    record = _record(comparing.compared(baseline, candidate, arguments.margin), before, after)
     line = json.dumps(record, allow_nan=False, ensure_ascii=False) + "\n"
     sys.stdout.write(line if arguments.json else described(record))
-    return commands.FOUND if record["verdict"] == "worse" else commands.FINE
+    return {"worse": commands.FOUND, "not_enough": commands.UNDECIDED}.get(
+        str(record["verdict"]), commands.FINE
+    )
 
 
 def _side(source: str, model: str) -> tuple[Recorded, list[Record]]:
@@ -79,16 +93,10 @@ def _side(source: str, model: str) -> tuple[Recorded, list[Record]]:
 
 
 def _record(found: Compared, before: list[Record], after: list[Record]) -> dict[str, object]:
-    verdict = found.verdict
+    from monitor.service import rollouts
+
     return {
-        "verdict": NOT_ENOUGH if verdict is None else verdict.outcome,
-        "mal_difference": None if verdict is None else verdict.difference,
-        "mal_difference_low": None if verdict is None else verdict.low,
-        "mal_difference_high": None if verdict is None else verdict.high,
-        "confidence": None if verdict is None else verdict.confidence,
-        "positions": found.positions,
-        "minutes": found.minutes,
-        "same_time": found.same_time,
+        **rollouts.as_record(found),
         "baseline": [_shown(each) for each in before],
         "candidate": [_shown(each) for each in after],
     }
@@ -107,6 +115,13 @@ def described(record: dict[str, object]) -> str:
             f"[{record['mal_difference_low']:+.3f}, {record['mal_difference_high']:+.3f}], "
             f"over the {record['positions']} positions that both draft"
         )
+    if record["tokens_per_second_ratio"] is not None:
+        lines.append(
+            f"  speed            ×{record['tokens_per_second_ratio']:.3f} tokens per second and request "
+            f"[{record['tokens_per_second_ratio_low']:.3f}, {record['tokens_per_second_ratio_high']:.3f}]"
+        )
+    if record["by"] == "tokens_per_second":
+        lines.append("  told by          speed, for drafts of another length")
     together = "of the same time" if record["same_time"] else "not of the same time: traffic may differ"
     lines.append(f"  rests on         {record['minutes']} minutes of each, {together}")
     for side in ("baseline", "candidate"):
