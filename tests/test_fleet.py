@@ -132,6 +132,17 @@ def test_it_closes_when_it_is_over() -> None:
     assert watch.common[1].raised_at - (simulated.START + 15.0 * (WARM + 120)) <= 15 * 60.0
 
 
+def test_a_collapse_that_is_rolled_back_is_soon_over() -> None:
+    """Two minutes after all replicas are back the group's event is closed, though it lasted ten."""
+
+    def change(step: int, rate: Floats) -> Floats:
+        return shifted(rate, -3.0) if WARM <= step < WARM + 40 else rate
+
+    watch = one_group().see(traffic(60, change))
+    assert [alarm.action for alarm in watch.common] == ["open", "close"]
+    assert watch.common[1].raised_at - (simulated.START + 15.0 * (WARM + 40)) <= 120.0
+
+
 def test_what_moves_together_is_nobodys_fault() -> None:
     """A common swing too slow to be a step raises nothing on any replica."""
 
