@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench bench-detection pages fuzz soak mutants format lock clean system-packages
+.PHONY: help run test check bench bench-detection pages fuzz soak chaos mutants format lock clean system-packages
 
 # Any Python from 3.11 on; `make run PYTHON=python3.13` chooses another one.
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
@@ -60,6 +60,9 @@ fuzz: $(VENV)/.dev ## hostile input for every reader of foreign data, ten minute
 
 soak: $(VENV)/.dev ## what 100,000 changes of targets and labels leave behind: memory, files, store
 	$(BIN)/python -m tests.soak $(ARGS)
+
+chaos: $(VENV)/.dev ## whether the same is found while everything goes wrong, minutes. ARGS="--seed 2 --engines 50" varies
+	$(BIN)/python -m tests.chaos $(ARGS)
 
 mutants: $(VENV)/.dev ## which flipped operators of the core the tests do not notice. ARGS="level trend" narrows; long
 	$(BIN)/python -m tests.mutants $(ARGS)

@@ -1,10 +1,12 @@
 """What 100,000 changes of targets and labels leave behind: `make soak` (minutes; CI runs a short one).
 
-A service whose clock runs 600 times as fast watches engines whose targets and model names come and go. After
-the first half, in which caches and tables find their size, memory, open files and the store must stay as they
-are: within 5 % and within their limits.
+A service whose clock runs 600 times as fast watches engines whose targets and model names come and go: each
+target stays for `TARGETS / GOING` scrapes, each name for `MODELS / NEW_MODELS`, and both are known for an hour of
+that clock after they went. Someone reads the metrics all the while. After the first parts, in which
+caches and tables find their size, memory, open files and the store must stay as they are: within 5 % and within
+their limits.
 
-    python -m tests.soak [--changes 100000]
+    python -m tests.soak [--changes 100000] [--trace]
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ import statistics
 import sys
 import tempfile
 import time
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from monitor.core import pipeline, streams
+from monitor.metrics import textformat
 from monitor.service import service
 from monitor.sources.targets import Target
 from monitor.store import Store, sqlite_file
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SPEED = 600.0  # seconds of the service's clock a second
-TARGETS, GOING, MODELS, MOST_STREAMS = 20, 4, 20, 400
+TARGETS, GOING, MODELS, NEW_MODELS, MOST_STREAMS = 20, 1, 20, 5, 800
 ROUND_SECONDS = 0.5
 SIZE_LIMIT = 8 << 20
 MOST_GROWTH = 0.05
@@ -54,16 +58,16 @@ class Size:
 
 
 async def engines(pages: list[int]) -> asyncio.Server:
-    """A server whose every page has models of other names, one aside that stays; `pages` holds their number."""
+    """A server of targets whose pages have `NEW_MODELS` names that the one before had not; `pages` counts them."""
+    asked: dict[bytes, int] = {}
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
-                await reader.readuntil(b"\r\n\r\n")
-                pages[0] = number = pages[0] + 1
-                counts = {"drafts": float(number * 10), "accepted": [number * 8.0, number * 4.0]}
-                names = ["stays", *(f"made-up-{number}-{n}" for n in range(MODELS))]
-                body = b"".join(made.page(**counts, model_name=name, started_at=1e9) for name in names)  # type: ignore[arg-type]
+                path = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1]
+                pages[0] += 1
+                asked[path] = number = asked.get(path, 0) + 1
+                body = page(path.decode(), number)
                 writer.write(_HEAD % len(body) + body)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -72,7 +76,15 @@ async def engines(pages: list[int]) -> asyncio.Server:
     return await asyncio.start_server(answer, "127.0.0.1", 0)
 
 
-async def soak(changes: int, folder: Path) -> tuple[Size, Size]:
+def page(path: str, number: int) -> bytes:
+    """Return a target's page of this number: a model that stays, and some that came with this page or before."""
+    first = number * NEW_MODELS
+    names = ["stays", *(f"made-up{path}-{n}" for n in range(first, first + MODELS))]
+    counts = {"drafts": number * 1000.0, "accepted": [number * 800.0, number * 400.0]}
+    return b"".join(made.page(**counts, model_name=name, started_at=1e9) for name in names)  # type: ignore[arg-type]
+
+
+async def soak(changes: int, folder: Path, growth: Growth | None = None) -> tuple[Size, Size]:
     """Return the usual sizes around the middle of so many changes, and at their end."""
     pages = [0]
     server = await engines(pages)
@@ -89,18 +101,42 @@ async def soak(changes: int, folder: Path) -> tuple[Size, Size]:
     running = asyncio.create_task(one.run(stop))
     sizes: list[Size] = []
     replaced = 0
-    while replaced + pages[0] * MODELS < changes:
+    while (done := replaced + pages[0] * NEW_MODELS) < changes:
         await asyncio.sleep(ROUND_SECONDS)
         replaced += GOING
         wanted = [*wanted[GOING:], *(target(port, TARGETS + replaced - n) for n in range(GOING))]
         one.replace(PLAN, wanted)
+        textformat.render(one.snapshot().families())
         sizes.append(measured(one, folder))
+        if growth is not None and done > changes / 2:
+            growth.begin()
     stop.set()
     await running
     kept.close()
     server.close()
     part = len(sizes) // PARTS
     return usual(sizes[-3 * part : -2 * part]), usual(sizes[-part:])
+
+
+class Growth:
+    """Where memory was taken since the middle of the soak that is still in use, if that is asked for."""
+
+    def __init__(self, *, traced: bool = False) -> None:
+        self._traced = traced
+        self._middle: tracemalloc.Snapshot | None = None
+
+    def begin(self) -> None:
+        """Take the middle, once."""
+        if self._traced and self._middle is None:
+            gc.collect()
+            self._middle = tracemalloc.take_snapshot()
+
+    def lines(self) -> list[str]:
+        """Return the places that took most."""
+        if self._middle is None:
+            return []
+        gc.collect()
+        return [str(each) for each in tracemalloc.take_snapshot().compare_to(self._middle, "lineno")[:20]]
 
 
 def usual(sizes: Sequence[Size]) -> Size:
@@ -142,10 +178,16 @@ def main(arguments: list[str] | None = None) -> int:
     """Soak and say what it took; 1 where something grew."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--changes", type=int, default=100_000)
+    parser.add_argument(
+        "--trace", action="store_true", help="say where memory was taken that is still in use"
+    )
     options = parser.parse_args(arguments)
+    if options.trace:
+        tracemalloc.start()
+    growth = Growth(traced=options.trace)
     with tempfile.TemporaryDirectory() as folder:
-        before, after = asyncio.run(soak(options.changes, Path(folder)))
-    print(f"before {before}\nafter  {after}")
+        before, after = asyncio.run(soak(options.changes, Path(folder), growth))
+    print(f"before {before}\nafter  {after}", *growth.lines(), sep="\n")
     found = complaints(before, after)
     print("\n".join(found) or "nothing grew")
     return 1 if found else 0

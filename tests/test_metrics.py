@@ -271,3 +271,25 @@ def test_promtool_finds_nothing() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_labels_of_what_is_gone_are_forgotten() -> None:
+    """Names that come and go leave no more label blocks behind than a few times those that are there."""
+    metrics.forget_labels(0, 0)
+    for number in range(5000):
+        metrics.stream_labels("target", f"made-up-{number}", "0")
+        metrics.target_labels(f"made-up-{number}")
+        if number % 100 == 0:
+            metrics.forget_labels(20, 20)
+    most = 2 * 20 + metrics.LABELS_SPARE + 100
+    assert 0 < metrics.stream_labels.cache_info().currsize <= most
+    assert 0 < metrics.target_labels.cache_info().currsize <= most
+
+
+def test_labels_of_a_fleet_stay() -> None:
+    """As long as there are as many streams as label blocks they are made once."""
+    first = [metrics.stream_labels("target", f"model-{number}", "0") for number in range(2000)]
+    metrics.forget_labels(2000, 2000)
+    assert all(
+        metrics.stream_labels("target", f"model-{number}", "0") is block for number, block in enumerate(first)
+    )

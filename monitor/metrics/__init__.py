@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LABELS_KEPT = 20_000
+LABELS_SPARE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,16 @@ def info_labels(
         "regime": regime,
     }
     return f"{stream},{textformat.labels(pairs)}"
+
+
+def forget_labels(streams: int, targets: int) -> None:
+    """Begin the label blocks anew where far more are kept than there are streams and targets.
+
+    Names that come and go for days would fill them: 20 MB for a page of twenty streams.
+    """
+    for blocks, shown in ((stream_labels, streams), (info_labels, streams), (target_labels, targets)):
+        if blocks.cache_info().currsize > 2 * shown + LABELS_SPARE:
+            blocks.cache_clear()
 
 
 def stream_families(table: StreamTable) -> Iterator[Family]:

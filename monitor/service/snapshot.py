@@ -178,6 +178,7 @@ class Snapshot:
         yield from open_changes.families(of_streams, of_models)
         yield from metrics.target_families(looked)
         if target is None:
+            metrics.forget_labels(len(rows), len(names))
             yield from facts.self_families()
 
     def _row(self, stream_id: str) -> int:

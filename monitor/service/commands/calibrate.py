@@ -125,7 +125,9 @@ async def _measure(
     }
     runs: list[CompletionRun] = []
     try:
-        async with aiohttp.ClientSession(connector=lookups.connector(limit=0)) as session:
+        # A side rests while the other is asked, and may close a connection just as it is used again.
+        connections = lookups.connector(limit=0, keepalive=None)
+        async with aiohttp.ClientSession(connector=connections) as session:
             for level in levels:
                 for number in range(arguments.rounds):
                     chosen = [(number * level + n) % len(prompts) for n in range(level)]
