@@ -29,12 +29,13 @@ def answer(body: bytes, status: bytes = b"200 OK", more: bytes = b"") -> bytes:
     return HEAD % (status, len(body), more) + body
 
 
-async def spoilt(name: str, body: bytes, old: bytes, writer: asyncio.StreamWriter) -> None:
+async def spoilt(
+    name: str, body: bytes, old: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     """Answer with a fault; the connection is closed after it. `old` is an earlier page."""
     whole = answer(body)
     if name == "hangs":
-        while not writer.is_closing():  # noqa: ASYNC110 - until whoever asked gives up
-            await asyncio.sleep(TURN_SECONDS)
+        await reader.read()  # until whoever asked gives up
     elif name == "drips":
         for byte in whole[:40]:
             if writer.is_closing():

@@ -62,11 +62,12 @@ class Engines:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of a connection."""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while await self._answered((await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1], writer):
+            while await self._answered(reader, writer):
                 await writer.drain()
         writer.close()
 
-    async def _answered(self, path: bytes, writer: asyncio.StreamWriter) -> bool:
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        path = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1]
         if not path.endswith(b"/metrics"):
             writer.write(faults.answer(b"", b"404 Not Found"))
             return True
@@ -77,7 +78,7 @@ class Engines:
             return True
         fault = self._rng.choice(faults.PAGE_FAULTS)
         self.faults[fault] = self.faults.get(fault, 0) + 1
-        await faults.spoilt(fault, body, self._fleet.page(name, OLD_SECONDS), writer)
+        await faults.spoilt(fault, body, self._fleet.page(name, OLD_SECONDS), reader, writer)
         return False
 
 
@@ -100,7 +101,7 @@ async def run(folder: Path, *, kind: EventKind, seed: int, engines: int, seconds
             story = asyncio.create_task(told(fleet, both[1], seconds))
             gone_wrong = await trouble(both[1], receiver, random.Random(seed), seconds, story)
             served.troubled = False
-            return await outcome(both, receiver, wanted(fleet, kind), served.faults | gone_wrong)
+            return await outcome(both, receiver, wanted(fleet), served.faults | gone_wrong)
         finally:
             for each in both:
                 await each.kill()
@@ -148,10 +149,10 @@ async def trouble(
     return found
 
 
-def wanted(fleet: Fleet, kind: EventKind) -> set[Key]:
+def wanted(fleet: Fleet) -> set[Key]:
     """Return what there is to find."""
     return {
-        (name, kind, "open" if story == "falls" else "closed")
+        (name, "critical", "open" if story == "falls" else "closed")
         for name, story in fleet.story.items()
         if story != "steady"
     }
@@ -185,11 +186,10 @@ def complaints(found: Outcome) -> list[str]:
         late = troubled[key][0]["change_point_at"] - clean[key][0]["change_point_at"]
         if abs(late) > MOST_LATE_SECONDS:
             said.append(f"{key} is dated {late:+.1f} s otherwise")
-    wanted = {(event["id"], status) for event in found.troubled for status in _statuses(event)}
-    posts = dict(found.told).values()
-    told = [(post["id"], post["status"]) for post in posts]
-    said += [f"not told: {each}" for each in wanted - set(told)]
-    said += [f"told under several keys: {each}" for each in set(told) if told.count(each) > 1]
+    happened = {(event["id"], status) for event in found.troubled for status in _statuses(event)}
+    heard = [(post["id"], post["status"]) for post in dict(found.told).values()]
+    said += [f"not told: {each}" for each in happened - set(heard)]
+    said += [f"told under several keys: {each}" for each in set(heard) if heard.count(each) > 1]
     said += [f"the end took {took:.1f} s" for took in found.ends if took > monitors.END_SECONDS]
     said += ["a traceback in the log"] if "Traceback" in found.log else []
     return said
@@ -200,7 +200,11 @@ def _statuses(event: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _by_key(events: Sequence[dict[str, Any]]) -> dict[Key, list[dict[str, Any]]]:
+    """Return the events by target, severity and status.
+
+    The kind is not compared: a fall to nothing is a collapse for who sees what came before it in the same bucket.
+    """
     found: dict[Key, list[dict[str, Any]]] = {}
     for event in events:
-        found.setdefault((event["target"], event["kind"], event["status"]), []).append(event)
+        found.setdefault((event["target"], event["severity"], event["status"]), []).append(event)
     return found
