@@ -150,9 +150,10 @@ def _time(value: str) -> float | None:
             moment = datetime.fromisoformat(value)
         except ValueError:
             return None
-        at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        # Nothing was scraped before 1970: whoever asks for such a time means everything.
+        at = max((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp(), 0.0)
     # Seconds beyond year 9999 are milliseconds or nonsense; NaN compares false.
-    return at if 0 <= at < 253402300800 else None  # noqa: PLR2004
+    return at if 0 <= at <= LATEST_TIME else None
 
 
 def _listed(known: Collection[str]) -> str:

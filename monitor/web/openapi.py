@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from monitor.core.vocabulary import EVENT_KINDS, SEVERITIES, STATES
 from monitor.web import detail_shapes, gate, gate_shapes, selection, shapes, supposing
-from monitor.web.asking import MAX_LIMIT
+from monitor.web.asking import LATEST_TIME, MAX_LIMIT
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 Parameter = dict[str, object]
 _TEXT: Parameter = {"type": "string"}
 _TIME: Parameter = {
-    "anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "format": "date-time"}],
+    "anyOf": [
+        {"type": "number", "minimum": 0, "maximum": LATEST_TIME},
+        {"type": "string", "format": "date-time"},
+    ],
     "description": "Unix seconds, or a time like 2026-05-01T12:00:00Z.",
 }
 _LIMIT: Parameter = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}
@@ -29,17 +32,22 @@ def _one_of(*values: str) -> Parameter:
     return {"type": "string", "enum": list(values)}
 
 
+def _or_empty(schema: Parameter) -> Parameter:
+    return {"anyOf": [schema, {"type": "string", "enum": [""]}]}
+
+
+# A form sends what nobody filled in as well, empty.
 _CHOOSING: dict[str, Parameter] = {
     "q": {"type": "string", "description": "Words that names, engines or labels hold."},
     "model": _TEXT,
     "engine": _TEXT,
-    "state": _one_of(*STATES),
-    "kind": _one_of(*EVENT_KINDS),
+    "state": _one_of("", *STATES),
+    "kind": _one_of("", *EVENT_KINDS),
     "label": {"type": "string", "description": "name=value", "pattern": "^$|="},
     "target": _TEXT,
-    "sort": _one_of(*selection.ORDERS),
-    "page": _PAGE,
-    "limit": _LIMIT,
+    "sort": _one_of("", *selection.ORDERS),
+    "page": _or_empty(_PAGE),
+    "limit": _or_empty(_LIMIT),
 }
 _OF_EVENTS: dict[str, Parameter] = {
     "stream": _TEXT,
@@ -64,9 +72,13 @@ _SUPPOSED: dict[str, Parameter] = {
     },
     **{
         name: {
-            "type": "integer" if name == "num_speculative_tokens" else "number",
-            "minimum": each.least,
-            "maximum": each.most,
+            **_or_empty(
+                {
+                    "type": "integer" if name == "num_speculative_tokens" else "number",
+                    "minimum": each.least,
+                    "maximum": each.most,
+                }
+            ),
             "description": f"{each.words} ({each.unit}).",
         }
         for name, each in supposing.QUANTITIES.items()
@@ -106,7 +118,8 @@ _OF_VERDICT: dict[str, Parameter] = {
 class Operation:
     """One path: what it answers, its parameters by name, whether what it names may not be there.
 
-    `another` says of what the same answer comes with the status 409; empty where it never does.
+    `required` are the parameters that must be there; `another` says of what the same answer comes with the
+    status 409, empty where it never does.
     """
 
     summary: str
@@ -114,6 +127,7 @@ class Operation:
     query: dict[str, Parameter]
     named: str = ""
     another: str = ""
+    required: tuple[str, ...] = ()
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -142,6 +156,7 @@ OPERATIONS: dict[str, Operation] = {
         gate_shapes.GateJson,
         _OF_VERDICT,
         another="Another word than those of `expect`.",
+        required=gate.SIDES,
     ),
     "/api/v1/advice/{stream}": Operation("Which num_speculative_tokens, at what gain.", None, {}, "stream"),
 }
@@ -170,7 +185,7 @@ def document(version: str) -> dict[str, object]:
 
 def _operation(path: str, operation: Operation) -> dict[str, object]:
     parameters: list[dict[str, object]] = [
-        {"name": name, "in": "query", "required": False, "schema": schema}
+        {"name": name, "in": "query", "required": name in operation.required, "schema": schema}
         for name, schema in operation.query.items()
     ]
     if operation.named:
