@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from monitor.service import commands
+from monitor.service.commands import past
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +33,7 @@ _SHOWN = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The two recordings, the model, and the form of the answer."""
-    source = "a folder of pages, a JSONL or OpenMetrics file, or an engine's log"
+    source = "a folder of pages, a JSONL or OpenMetrics file, an engine's log, or the URL of a Prometheus"
     parser.add_argument("baseline", metavar="BASELINE", help=source)
     parser.add_argument("candidate", metavar="CANDIDATE", help="the same, of what is compared with it")
     parser.add_argument(
@@ -46,6 +47,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the mean acceptance length whose loss must be excluded to say no difference (default: 0.1)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    past.add_arguments(parser)
+    _add_sides(parser)
+
+
+def _add_sides(parser: argparse.ArgumentParser) -> None:
+    sides = parser.add_argument_group("a URL: what is another of the two sides")
+    selector = 'label matchers such as release="v2" (default: those of --config)'
+    sides.add_argument("--baseline-selector", metavar="MATCHERS", default="", help=selector)
+    sides.add_argument("--candidate-selector", metavar="MATCHERS", default="", help=selector)
+    for name in ("start", "end"):
+        sides.add_argument(
+            f"--candidate-{name}", metavar="TIME", default="", help=f"of the candidate (default: --{name})"
+        )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,8 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not 0.0 < arguments.margin < 1.0:
         raise commands.Unusable(f"--margin {arguments.margin:g}: expected a share between 0 and 1")
-    baseline, before = _side(arguments.baseline, arguments.model)
-    candidate, after = _side(arguments.candidate, arguments.model)
+    spans = _spans(arguments)
+    baseline, before = _side(arguments.baseline, spans[0], arguments.model)
+    candidate, after = _side(arguments.candidate, spans[1], arguments.model)
     record = _record(comparing.compared(baseline, candidate, arguments.margin), before, after)
     line = json.dumps(record, allow_nan=False, ensure_ascii=False) + "\n"
     sys.stdout.write(line if arguments.json else described(record))
@@ -64,17 +79,28 @@ def run(arguments: argparse.Namespace) -> int:
     )
 
 
-def _side(source: str, model: str) -> tuple[Recorded, list[Record]]:
+def _spans(arguments: argparse.Namespace) -> tuple[past.Span, past.Span]:
+    """Return what is asked of each side that is a URL; a side that is a file needs none."""
+    step, config = arguments.step, arguments.config
+    before = past.Span(arguments.start, arguments.end, step, config, arguments.baseline_selector)
+    start, end = arguments.candidate_start or arguments.start, arguments.candidate_end or arguments.end
+    after = past.Span(start, end, step, config, arguments.candidate_selector)
+    queried = [past.is_url(source) for source in (arguments.baseline, arguments.candidate)]
+    if not any(queried):
+        return before, after
+    return (before if queried[0] else past.Span(), after if queried[1] else past.Span())
+
+
+def _side(source: str, span: past.Span, model: str) -> tuple[Recorded, list[Record]]:
     """Return what a recording counted of the model and its streams' summaries. Raises Unusable."""
     from monitor import sources
     from monitor.core import pipeline
     from monitor.core.streams import comparing, summaries
-    from monitor.sources import files
 
     plan = pipeline.Plan()
     state, side = pipeline.begin(plan), comparing.Recorded()
     try:
-        for batch in files.replay(source):
+        for batch in past.batches(source, span):
             for seen in pipeline.step(plan, state, batch).observations:
                 comparing.add(side, state, seen.counts, model)
     except sources.Unreadable as error:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
-import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from monitor.service import commands
-from monitor.sources import LATEST
+from monitor.service.commands import past
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder of pages, a JSONL or OpenMetrics file, an engine's log, - for standard input, the URL "
         "of a Prometheus",
     )
-    _add_queries(parser)
+    past.add_arguments(parser)
     parser.add_argument(
         "--changes",
         metavar="FILE",
@@ -54,21 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1.0,
         metavar="N",
         help="false alarms that you accept per replica and 30 days (default: 1)",
-    )
-
-
-def _add_queries(parser: argparse.ArgumentParser) -> None:
-    queried = parser.add_argument_group("a URL: Prometheus, Thanos, Mimir or VictoriaMetrics")
-    queried.add_argument("--start", metavar="TIME", default="", help="RFC 3339 or unix seconds")
-    queried.add_argument("--end", metavar="TIME", default="", help="RFC 3339 or unix seconds (default: now)")
-    queried.add_argument(
-        "--step", metavar="DURATION", default="", help="from one look to the next (default: scrape.interval)"
-    )
-    queried.add_argument(
-        "--config",
-        metavar="FILE",
-        default="",
-        help="YAML file (environment: SPECMON_CONFIG), whose `prometheus` has selector, headers, token",
     )
 
 
@@ -114,56 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _batches(
     arguments: argparse.Namespace, progress: Callable[[float], None] | None
 ) -> Iterator[list[Scrape]]:
-    if arguments.source.startswith(("http://", "https://")):
-        return _queried(arguments, progress)
-    if arguments.start or arguments.end or arguments.step:
-        raise commands.Unusable(f"--start, --end and --step: read with {arguments.source}, expected a URL")
-    from monitor.sources import files
-
-    return files.replay(arguments.source, progress)
-
-
-def _queried(
-    arguments: argparse.Namespace, progress: Callable[[float], None] | None
-) -> Iterator[list[Scrape]]:
-    from monitor import settings
-    from monitor.service import assembly
-    from monitor.settings import layers
-    from monitor.sources import prometheus
-
-    if not arguments.start:
-        raise commands.Unusable("--start: read nothing, expected the time to begin at, for a URL")
-    start = _time("--start", arguments.start)
-    end = _time("--end", arguments.end) if arguments.end else math.floor(time.time())
-    if not start < end:
-        raise commands.Unusable(f"--start {start:.0f} and --end {end:.0f}: expected the start to be earlier")
-    given: dict[str, str | list[str]] = {"prometheus.url": arguments.source}
-    if arguments.step:
-        given["scrape.interval"] = arguments.step
-    config = arguments.config or os.environ.get(layers.CONFIG_VARIABLE)
-    try:
-        effective = settings.load(given, os.environ, config)
-    except (settings.UnreadableFile, settings.Invalid) as error:
-        raise commands.Unusable(str(error)) from error
-    return prometheus.replay(assembly.queries_wanted(effective), start, end, progress)
-
-
-def _time(flag: str, text: str) -> float:
-    """Return unix seconds."""
-    try:
-        at = float(text)
-    except ValueError:
-        try:
-            told = datetime.fromisoformat(text)
-        except ValueError:
-            told = None
-        if told is None or len(text) < len("2026-01-01"):
-            expected = "expected a time such as 2026-11-29T12:00:00Z or unix seconds"
-            raise commands.Unusable(f"{flag}: read {text!r}, {expected}") from None
-        return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
-    if not 0 < at < LATEST:
-        raise commands.Unusable(f"{flag}: read {text!r}, expected seconds since 1970, not milliseconds")
-    return at
+    span = past.Span(arguments.start, arguments.end, arguments.step, arguments.config)
+    return past.batches(arguments.source, span, progress)
 
 
 def replayed(
