@@ -48,6 +48,8 @@ def guidance_tables() -> str:
     ]
     rows += ["", "| and the likely cause is | then |", "| --- | --- |"]
     rows += [f"| {cause.replace('_', ' ')} | {text} |" for cause, text in guidance.BY_CAUSE.items()]
+    rows += ["", "| engine | without speculation |", "| --- | --- |"]
+    rows += [f"| {engine} | {text} |" for engine, text in guidance.BY_ENGINE.items()]
     return "\n".join(rows) + "\n"
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from monitor.web.fields import Record
+    from monitor.web.view import View
 
 BY_KIND: Mapping[str, str] = {
     "collapse": (
@@ -82,15 +83,35 @@ BY_CAUSE = {
     "data_quality": "First make sure that the counters are right; see the list of checks in the metrics.",
 }
 
+BY_ENGINE: Mapping[str, str] = {
+    "vllm": "vLLM speculates only with `--speculative-config` (older ones: `--speculative-model`).",
+    "sglang": "SGLang speculates only with `--speculative-algorithm`.",
+    "trtllm": "TensorRT-LLM speculates only with `speculative_config` in its YAML.",
+    "llama.cpp": "llama-server speculates only with `--spec-type` or a draft model (`-md`).",
+    "lmdeploy": "LMDeploy speculates only with `--speculative-algorithm`.",
+    "tgi": "TGI speculates only with `--speculate`, or with a Medusa model.",
+}
+"""What to leave out for an engine to serve without speculation."""
+
 FALLS = frozenset({"collapse", "drop", "decay"})
 """Kinds that say how much is lost and not why: what to do depends on the cause."""
 
+_SWITCHED_OFF = frozenset({"collapse", "dead_draft", "net_loss"})
 
-def steps(event: Record) -> list[str]:
-    """Return what to do, most general first, one step per cause in the order of the event."""
-    found = [BY_KIND.get(fields.text(event, "kind"), "")]
+
+def steps(event: Record, engine: str = "") -> list[str]:
+    """Return what to do: by the kind, then as `engine` has it, then one step per cause in the order of the event."""
+    kind = fields.text(event, "kind")
+    found = [BY_KIND.get(kind, "")]
+    found += [BY_ENGINE.get(engine, "")] if kind in _SWITCHED_OFF else []
     found += [BY_CAUSE.get(fields.text(cause, "cause"), "") for cause in fields.records(event, "causes")]
     return [step for step in dict.fromkeys(found) if step]
+
+
+def engine_of(view: View, event: Record) -> str:
+    """Return the engine of an event's stream, or of the first of its streams; empty where none is known."""
+    ids = (fields.text(event, "stream"), *fields.texts(event, "streams"))
+    return next((stream.engine for each in ids if (stream := view.stream(each))), "")
 
 
 def first(event: Record, cause: str) -> str:

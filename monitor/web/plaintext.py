@@ -77,7 +77,7 @@ def stream(view: View, shown: StreamView) -> str:
 
 def event(view: View, record: Record) -> str:
     """Return the report of one event."""
-    cost = fields.record(record, "cost")
+    cost, steps = fields.record(record, "cost"), guidance.steps(record, guidance.engine_of(view, record))
     rows: list[tuple[str, ...]] = [("", "BEFORE", "AFTER")]
     before, after = fields.record(record, "before"), fields.record(record, "after")
     rows.append(
@@ -105,7 +105,7 @@ def event(view: View, record: Record) -> str:
         "Likely causes:",
         *(causes or ["  none ranked"]),
         "What to do:",
-        *(f"  {number}. {step}" for number, step in enumerate(guidance.steps(record), 1)),
+        *(f"  {number}. {step}" for number, step in enumerate(steps, 1)),
     ]
     return _printable(lines)
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.core.pages import engines
 from monitor.core.vocabulary import EVENT_KINDS, STATES
 from monitor.web import (
     answers,
@@ -211,6 +212,14 @@ def test_kinds_have_words_and_advice() -> None:
 def test_advice_follows_the_causes() -> None:
     """Steps come from the kind, then from each cause, once."""
     assert len(guidance.steps(COLLAPSE)) == 2
+
+
+def test_speculation_is_switched_off_as_the_engine_has_it() -> None:
+    """Where switching it off may help the engine's own option is named, of engines that there are."""
+    assert guidance.BY_ENGINE.keys() <= engines.ENGINES.keys()
+    assert guidance.BY_ENGINE["sglang"] in guidance.steps(COLLAPSE, "sglang")
+    assert guidance.BY_ENGINE["sglang"] not in guidance.steps({"kind": "improvement"}, "sglang")
+    assert guidance.steps(COLLAPSE, "another") == guidance.steps(COLLAPSE)
 
 
 @pytest.mark.parametrize(

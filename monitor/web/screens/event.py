@@ -33,7 +33,7 @@ def page(view: View, event: Record, site: Site, links: Links) -> bytes:
         site,
         f"{events.words(event).capitalize()} on {events.where(event)}",
         tag("p", sentences.event(event, site.now), class_=f"headline {_mood(event)}"),
-        _first(event, runbook, site),
+        _first(event, guidance.engine_of(view, event), runbook, site),
         _when(event, site),
         tag("h2", "Before and after"),
         _before_after(view, event),
@@ -51,14 +51,14 @@ def page(view: View, event: Record, site: Site, links: Links) -> bytes:
     )
 
 
-def _first(event: Record, runbook: str, site: Site) -> Markup:
+def _first(event: Record, engine: str, runbook: str, site: Site) -> Markup:
     """Return why and what to do first, beside what it costs: all that somebody who was woken needs."""
     cause = headlines.likeliest(event)
     why: Child = "No cause is likelier than the others; the evidence is below."
     if cause:
         words = fields.text(cause, "cause").replace("_", " ")
         why = (tag("strong", words.capitalize()), f": {fields.text(cause, 'evidence')}")
-    steps = guidance.steps(event)
+    steps = guidance.steps(event, engine)
     first = tag("ol", (tag("li", step) for step in steps)) if steps else tag("p", "Nothing needs doing.")
     leads = [
         tag("a", "Runbook", href=runbook) if runbook else None,
