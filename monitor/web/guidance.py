@@ -100,7 +100,7 @@ _SWITCHED_OFF = frozenset({"collapse", "dead_draft", "net_loss"})
 
 
 def steps(event: Record, engine: str = "") -> list[str]:
-    """Return what to do: by the kind, then as `engine` has it, then one step per cause in the order of the event."""
+    """Return what to do: by the kind, then as `engine` has it, then a step per cause in the event's order."""
     kind = fields.text(event, "kind")
     found = [BY_KIND.get(kind, "")]
     found += [BY_ENGINE.get(engine, "")] if kind in _SWITCHED_OFF else []
