@@ -193,6 +193,18 @@ def test_closed_change_vanishes() -> None:
     assert 'kind="collapse",direction="down"} 0\n' in page
 
 
+def test_two_open_events_of_a_stream_are_no_series_twice() -> None:
+    """Of a drop and a net loss both are active, and the numbers are the drop's: no scrape has one series twice."""
+    drop = open_change(textformat.labels(STREAM))
+    loss = dataclasses.replace(drop, event="other", kind="net_loss", before=math.nan, after=math.nan)
+    for several in ([drop, loss], [loss, drop]):
+        page = textformat.render(changes.families(several, [])).decode()
+        series = [line.rsplit(" ", 1)[0] for line in page.splitlines() if not line.startswith("#")]
+        assert len(series) == len(set(series))
+        assert sum(name.startswith("specmon_change_active{") for name in series) == 2
+        assert f"specmon_change_mean_acceptance_length_after{{{drop.labels}}} {drop.after}\n" in page
+
+
 def test_unknown_estimates_are_absent() -> None:
     """A stream without drafts has totals and a state, and no estimate at all."""
     table = stream_table(1)

@@ -24,9 +24,12 @@ from aiohttp import web
 
 from monitor import notify
 from monitor.core import pipeline, streams
+from monitor.core.streams.pinned import Pinned
+from monitor.metrics import textformat
 from monitor.service import service
 from monitor.sources.targets import Target
 from monitor.store import Store
+from monitor.web import fields
 from tests import made, real_engine
 from tests.notify import receivers
 
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 INTERVAL = 0.2
 PATIENCE = 60.0
+FASTER = 600.0
+"""Times that a clock of a test goes as fast as real time."""
 
 
 class Engine:
@@ -87,11 +92,13 @@ async def listening(engine: Engine) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def running(url: str, kept: Store) -> AsyncIterator[service.Service]:
+async def running(
+    url: str, kept: Store, plan: pipeline.Plan | None = None, clock: Callable[[], float] = time.time
+) -> AsyncIterator[service.Service]:
     """Run a service on one target until the block ends."""
-    limits = streams.Limits(scrape_interval=INTERVAL)
+    plan = plan or pipeline.Plan(limits=streams.Limits(scrape_interval=INTERVAL))
     target = Target("engine", url, interval=INTERVAL, timeout=INTERVAL / 2)
-    made_service = service.Service(pipeline.Plan(limits=limits), [target], kept, clock=time.time, bucket=1.0)
+    made_service = service.Service(plan, [target], kept, clock=clock, bucket=1.0)
     stop = asyncio.Event()
     task = asyncio.create_task(made_service.run(stop))
     try:
@@ -152,6 +159,30 @@ async def test_an_event_reaches_the_store_and_the_pages() -> None:
             family.name for family in one.snapshot().families() if any(len(c.blocks) for c in family.columns)
         }
         assert "specmon_change_active" in names
+    kept.close()
+
+
+async def test_a_stream_below_what_is_pinned_is_an_event_everywhere() -> None:
+    """From its first page on below the reference: the event is in the store, on the page and among the metrics."""
+    began, kept = time.time(), Store()
+    pin = Pinned(3.6, 0.1, "the benchmark")
+    plan = pipeline.Plan(
+        limits=streams.Limits(scrape_interval=INTERVAL * FASTER), pinned={made.MODEL_NAME: (pin,)}
+    )
+
+    def clock() -> float:
+        """Real time, only faster."""
+        return began + (time.time() - began) * FASTER
+
+    async with listening(Engine()) as url, running(url, kept, plan, clock) as one:
+        await until(lambda: bool(kept.events(status="open")))
+        (event,) = kept.events(status="open")
+        assert event["kind"] == "below_reference"
+        assert fields.number(fields.record(event, "before"), "mal") == 3.6
+        shot = one.snapshot()
+        (stream,) = shot.streams()
+        assert fields.record(shot.closeup(stream.id), "pinned")["outcome"] == "below"
+        assert 'kind="below_reference"' in textformat.render(shot.families()).decode()
     kept.close()
 
 

@@ -30,6 +30,7 @@ from monitor.core.streams import (
     losses,
     net_losses,
     notes,
+    pinned,
     presence,
     present,
     quality,
@@ -273,10 +274,17 @@ def _judge(plan: Plan, state: State, news: Sequence[_RowNews]) -> tuple[Observat
     _note_findings(state, counts, findings)
     raised = [stream_events.raised(state, counts, alarm, plan.windows) for alarm in findings.alarms]
     looked = present.looked_at(state, counts, watch["trouble"]["kind"] > 0, plan.windows)
-    losing = net_losses.judge(plan, state, counts)
-    filled = notes.filled(state, counts, plan.windows)
-    said = [*switched, *raised, *shared, *released, *looked, *losing, *filled]
+    said = [*switched, *raised, *shared, *released, *looked, *_judge_worth(plan, state, counts)]
     return Observation(counts, findings), said
+
+
+def _judge_worth(plan: Plan, state: State, counts: deltas.Counts) -> list[Event]:
+    """Return the events of what speculation is worth, beside those of its changes."""
+    return [
+        *net_losses.judge(plan, state, counts),
+        *pinned.judge(plan.pinned, state, counts),
+        *notes.filled(state, counts, plan.windows),
+    ]
 
 
 def _add_up(plan: Plan, state: State, counts: deltas.Counts) -> None:

@@ -35,7 +35,9 @@ TROUBLES: tuple[TroubleKind, ...] = get_args(TroubleKind)
 """What a detector may find; a kind's place, from 1, is its code in a stream's state."""
 
 Kind = Literal[TroubleKind, "regime_change"]
-EventKind = Literal[TroubleKind, "net_loss", "speculation_off", "regime_change", "data_quality"]
+EventKind = Literal[
+    TroubleKind, "below_reference", "net_loss", "speculation_off", "regime_change", "data_quality"
+]
 EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
 """What an event may be of. A new one also needs its words: `tests/test_vocabulary.py` says where."""
 
@@ -63,6 +65,7 @@ DIRECTION_OF: Mapping[EventKind, Direction] = {
     "improvement": "up",
     "dead_draft": "down",
     "speculation_silent": "down",
+    "below_reference": "down",
     "net_loss": "none",
     "speculation_off": "none",
     "regime_change": "none",

@@ -49,6 +49,9 @@ NAMES: Mapping[str, Naming] = {
     "speculation_silent": Naming(
         "SpecmonSpeculationSilent", "silent", "Configured to speculate, and no drafts are made: {where}"
     ),
+    "below_reference": Naming(
+        "SpecmonBelowReference", "reference", "Acceptance is below what is pinned for the model: {where}"
+    ),
     "net_loss": Naming("SpecmonNetLoss", "payoff", "Speculation costs more than it gains: {where}"),
     "speculation_off": Naming("SpecmonSpeculationOff", "off", "{where} no longer speculates"),
     "data_quality": Naming("SpecmonDataQuality", "page", "Counters contradict each other: {where}", "target"),

@@ -15,6 +15,7 @@ from monitor import notify
 from monitor.core import detectors, pipeline, streams
 from monitor.core.economics import costs, side_by_side
 from monitor.core.streams import regimes
+from monitor.core.streams.pinned import Pinned
 from monitor.core.streams.worth import Told
 from monitor.sources import targets
 from monitor.sources.discovery import shards
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from monitor.settings import Settings, TargetSettings
     from monitor.settings.discovery import HttpDiscovery, KubernetesDiscovery
     from monitor.settings.notify import ReceiverSettings
+    from monitor.settings.references import ReferenceSettings
     from monitor.settings.section import TlsSettings
     from monitor.settings.sections import Economics, ModelEconomics
     from monitor.sources.discovery import Found, Provider
@@ -51,7 +53,23 @@ def plan(settings: Settings, discovered: Sequence[Found] = ()) -> pipeline.Plan:
         declared={each.name: _found_declared(each) for each in discovered}
         | {target.label: _declared(target) for target in settings.targets},
         told=_told(settings.economics),
+        pinned=_pinned(settings.references),
     )
+
+
+def _pinned(references: Sequence[ReferenceSettings]) -> dict[str, tuple[Pinned, ...]]:
+    """Return what is pinned, by the names of the models."""
+    found: dict[str, tuple[Pinned, ...]] = {}
+    for each in references:
+        pin = Pinned(
+            mal=each.expected_mal,
+            tolerance=each.tolerance,
+            source=each.source,
+            marginal=each.marginal,
+            num_speculative_tokens=each.num_speculative_tokens or 0,
+        )
+        found[each.model] = (*found.get(each.model, ()), pin)
+    return found
 
 
 def _told(given: Economics) -> dict[str, Told]:

@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from monitor.settings import quantities, section, values
+from monitor.settings import quantities, references, section, values
 from monitor.settings.discovery import DiscoverySettings
 from monitor.settings.notify import Notify
 from monitor.settings.prometheus import Prometheus, Shards
+from monitor.settings.references import ReferenceSettings
 from monitor.settings.section import NO_SECRET, Addressed, Section, TlsSettings
 from monitor.settings.values import (
     Duration,
@@ -285,11 +286,21 @@ class Settings(BaseSettings):
     shards: Shards = Field(Shards(), description="How several monitors share the targets.")
     scrape: ScrapeSettings = Field(ScrapeSettings(), description="How targets are read.")
     detection: Detection = Field(Detection(), description="What counts as a change.")
+    references: ListOf[ReferenceSettings] = Field(
+        (),
+        description="What acceptance you expect of a model: a mapping each, with the key model.",
+    )
     economics: Economics = Field(Economics(), description="What a step and a GPU cost.")
     web: Web = Field(Web(), description="Where metrics, report and API are served.")
     store: StoreSettings = Field(StoreSettings(), description="Where state, history and events are kept.")
     notify: Notify = Field(Notify(), description="Who is told of events directly.")
     log: Log = Field(Log(), description="What is written to standard error.")
+
+    @field_validator("references")
+    @classmethod
+    def _one_of_each(cls, given: tuple[ReferenceSettings, ...]) -> tuple[ReferenceSettings, ...]:
+        references.refuse_two_of_a_kind(given)
+        return given
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from monitor.core.vocabulary import StateName
@@ -54,6 +56,17 @@ class QualityJson(Shape):
     restarts: int
 
 
+class PinnedJson(Shape):
+    """What the settings pin as this stream's acceptance, and how its last hour stands against it."""
+
+    mal: Number
+    marginal: list[Number] = Field(description="By position; empty where only the MAL is pinned.")
+    tolerance: Number = Field(description="Share of MAL - 1 that may be missing.")
+    source: str
+    outcome: Literal["reached", "below", "unproven"]
+    sentence: str
+
+
 class CloseupJson(Shape):
     """A stream beside what was usual before an open change, or before the last minutes."""
 
@@ -64,6 +77,7 @@ class CloseupJson(Shape):
     now: SideJson
     tpot_log_shares: dict[str, Number]
     tpot_sentence: str
+    pinned: PinnedJson | None
     traffic: list[TrafficJson]
     counters: CountersJson
     quality: QualityJson

@@ -36,6 +36,11 @@ BY_KIND: Mapping[str, str] = {
     "speculation_silent": (
         "The engine makes no drafts. Read its log for a message that switched speculation off."
     ),
+    "below_reference": (
+        "Acceptance is below what the settings pin for this model. Compare draft model, quantisation, chat "
+        "template and sampling with those of the measurement that the reference is from; if the traffic is "
+        "another, measure again and pin that."
+    ),
     "net_loss": (
         "Decoding is slower with speculation than it would be without. `specmon advise` says which number of "
         "speculative tokens pays at this batch size; where none does, switch speculation off, or off above "

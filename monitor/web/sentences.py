@@ -20,6 +20,7 @@ KIND_WORDS = {
     "improvement": "improvement",
     "dead_draft": "draft practically never accepted",
     "speculation_silent": "no drafts although configured",
+    "below_reference": "below the pinned reference",
     "net_loss": "speculation costs more than it gains",
     "speculation_off": "speculation switched off",
     "regime_change": "new regime",

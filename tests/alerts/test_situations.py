@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 ALERTS = {alert.name: alert for alert in sources.read(generate.ROOT / "rules").alerts}
 # About specmon itself, on which no engine has a say: their scenarios are in `promtool`.
 OF_THE_MONITOR = {name for name, alert in ALERTS.items() if alert.scope == "monitor"}
-# It needs step times and a plain step time told by people, which these engines have not: its scenario is in `promtool`.
-WRITTEN = {"SpecmonNetLoss"}
+# They need what people tell (a plain step time, a reference), which these have not: their scenarios are in `promtool`.
+WRITTEN = {"SpecmonNetLoss", "SpecmonBelowReference"}
 SCRAPED = {"instance": "s:10101", "job": "specmon"}
 
 

@@ -92,6 +92,8 @@ class Identity:
     `net_loss` is the open event that speculation costs more than it gains, `losing` how many windows in a row
     did (below 0: did not). `plain` are the last two spans and what had been seen of plain steps at their
     beginning, empty where the stream speculated; `hardware` is what its labels say that it runs on.
+    `shortfall` is the open event that acceptance is below what is pinned for the model, `short_windows` how
+    many windows in a row were (below 0: reached it).
     `ended` says in a sentence that another stream took its place, empty while none did.
     """
 
@@ -111,6 +113,8 @@ class Identity:
     outset: Outset | None = None
     net_loss: Event | None = None
     losing: int = 0
+    shortfall: Event | None = None
+    short_windows: int = 0
     plain: tuple[tuple[int, tuple[float, ...]], ...] = ()
     hardware: str = ""
     contradiction: str = ""
@@ -267,13 +271,14 @@ def reason(state: State, row: int, code: str) -> str:
 
 
 def open_events(identity: Identity) -> list[Event]:
-    """Return the events that are open about a stream: of acceptance, of counters, of worth.
+    """Return the events that are open about a stream: of acceptance, counters, worth, what is pinned.
 
     Of a stream that ended none is, until it is back.
     """
     if identity.ended:
         return []
-    return [event for event in (identity.event, identity.doubt, identity.net_loss) if event is not None]
+    about = identity.event, identity.doubt, identity.net_loss, identity.shortfall
+    return [event for event in about if event is not None]
 
 
 def remember(identity: Identity, mark: Mark) -> None:

@@ -186,6 +186,8 @@ def _identity_to_json(identity: Identity) -> dict[str, object]:
         "outset": dataclasses.asdict(identity.outset) if identity.outset else None,
         "net_loss": event_to_json(identity.net_loss) if identity.net_loss else None,
         "losing": identity.losing,
+        "shortfall": event_to_json(identity.shortfall) if identity.shortfall else None,
+        "short_windows": identity.short_windows,
         "plain": identity.plain,
         "contradiction": identity.contradiction,
         "ended": identity.ended,
@@ -201,7 +203,7 @@ def _identity_from_json(saved: dict[str, object]) -> Identity:
     fields["marks"] = [Mark(*mark) for mark in fields["marks"]]  # type: ignore[attr-defined]
     fields["plain"] = tuple((span, tuple(sums)) for span, sums in fields.get("plain", ()))  # type: ignore[attr-defined]
     fields["noted"] = tuple(fields.get("noted", (math.nan,) * 3))  # type: ignore[arg-type]
-    for name in ("event", "doubt", "note", "net_loss"):
+    for name in ("event", "doubt", "note", "net_loss", "shortfall"):
         fields[name] = event_from_json(fields[name]) if fields.get(name) else None  # type: ignore[arg-type]
     # In older files the direction, which the kind tells, stands between the two.
     fields["change_counts"] = {kind: times for kind, *_, times in fields["change_counts"]}  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from monitor.core.counts import estimates, windows
 from monitor.core.economics import accounting, fits
 from monitor.core.events.attribution import fingerprints
 from monitor.core.pages.engines.base import NUM_COUNTERS, Counter
-from monitor.core.streams import losses, summaries
+from monitor.core.streams import losses, pinned, summaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,6 +67,7 @@ def of_row(plan: Plan, state: State, row: int, now: float, least_drafts: float) 
         "now": _level(identity.event, "after", sides.now, sides.made) | _figures(sides.made),
         "tpot_log_shares": {name: events.number(share) for name, share in shares.items()},
         "tpot_sentence": accounting.sentence(shares),
+        "pinned": _pinned(plan, state, row),
         "traffic": _traffic(sides),
         "counters": _counters(state, row, window),
         "quality": _quality(state, row),
@@ -83,6 +84,22 @@ def _parted(state: State, row: int, now: float) -> tuple[float, _Sides]:
     since = windows.within(table, present, lengths[present], at, math.inf)
     usual = estimates.from_sums(before) if outset is None else losses.usual([outset])
     return at, _Sides(before, since, usual, estimates.from_sums(since))
+
+
+def _pinned(plan: Plan, state: State, row: int) -> Record | None:
+    """Return what the operator pinned and how the last hour stands against it, None where nothing is."""
+    pin = pinned.of_stream(plan.pinned, state.identities[row])
+    if pin is None:
+        return None
+    found = pinned.lately(pin, state, row)
+    return {
+        "mal": pin.mal,
+        "marginal": list(pin.marginal),
+        "tolerance": pin.tolerance,
+        "source": pin.source,
+        "outcome": "unproven" if found is None else found.outcome,
+        "sentence": pinned.sentence(pin, found),
+    }
 
 
 def _figures(side: Sized) -> Record:

@@ -48,7 +48,7 @@ def attend(state: State, limits: Limits, listed: Collection[str], now: float) ->
         if not state.targets[identity.key.target].left:
             last_at = float(state.status["last_at"][row])
             found += [_closed(event, last_at, now, "stream") for event in streams.open_events(identity)]
-        identity.event = identity.doubt = identity.net_loss = identity.outset = None
+        identity.event = identity.doubt = identity.net_loss = identity.shortfall = identity.outset = None
     away = [state.targets[identity.key.target].left for identity in state.identities]
     gone = np.array(away, bool)
     gone[vanished] = True

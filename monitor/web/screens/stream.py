@@ -27,6 +27,7 @@ def page(view: View, stream: StreamView, site: Site, chosen: str) -> bytes:
     start = site.now - RANGES[chosen]
     buckets = view.history(stream.id, start, site.now)
     listed = view.events(stream=stream.id, limit=_MAX_EVENTS)
+    closeup = view.closeup(stream.id)
     labels = [str(number) for number in range(len(listed), 0, -1)]
     own = list(zip(labels, listed, strict=True))
     changes = changed.since(view, start, stream=stream)
@@ -41,7 +42,7 @@ def page(view: View, stream: StreamView, site: Site, chosen: str) -> bytes:
             sentences.stream(stream, site.now),
             class_=f"headline {mood}",
         ),
-        _about(stream, site),
+        _about(stream, closeup, site),
         tag("p", tag("a", "What if: other k, batch, draft or weights", href=_what_if(stream, site))),
         tag("h2", "History"),
         ranges(site.links.stream(stream.id), chosen),
@@ -57,7 +58,7 @@ def page(view: View, stream: StreamView, site: Site, chosen: str) -> bytes:
         changed.section(changes, site),
         tag("h2", "Events"),
         events.table(listed, site, labels),
-        *_close(stream, view.closeup(stream.id), site),
+        *_close(stream, closeup, site),
         newest=stream.last_good_at,
         json_link=f"{site.links.stream(stream.id)}?format=json",
     )
@@ -80,7 +81,7 @@ def _close(stream: StreamView, closeup: Record, site: Site) -> Iterator[Child]:
     yield from counters.quality(closeup)
 
 
-def _about(stream: StreamView, site: Site) -> Markup:
+def _about(stream: StreamView, closeup: Record, site: Site) -> Markup:
     silent = "the page does not say, and no setting of the target does"
     told: Sequence[tuple[str, str]] = (
         ("Target", stream.target),
@@ -96,6 +97,8 @@ def _about(stream: StreamView, site: Site) -> Markup:
     rows.append(("Last good scrape", layout.moment(stream.last_good_at, site.now, "there was none yet")))
     pays = fields.text(fields.record(stream.estimate, "payoff"), "sentence")
     rows.append(("Does it pay?", pays or layout.unknown("no drafts were counted yet")))
+    pinned = fields.text(fields.record(closeup, "pinned"), "sentence")
+    rows.append(("Reference", pinned or layout.unknown("the settings pin none for this model and k")))
     rows.append(("State", stream.state_reason or states.STATES[stream.state].meaning))
     return layout.facts(rows)
 
