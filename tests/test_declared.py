@@ -11,6 +11,7 @@ from monitor import settings
 from monitor.core import pipeline
 from monitor.core.pages import engines
 from monitor.core.pages.scrapes import Scrape
+from monitor.core.streams import regimes
 from monitor.core.streams.regimes import Declared
 from tests import made
 
@@ -72,3 +73,25 @@ def test_the_operators_model_stands_where_the_page_has_none() -> None:
     assert after(Declared(model_name="ours"), nameless).identities[0].key.model_name == "ours"
     named = made.page([5.0], drafts=9.0)
     assert after(Declared(model_name="ours"), named).identities[0].key.model_name == made.MODEL_NAME
+
+
+def test_a_label_that_tells_the_release_is_a_mark() -> None:
+    """Another value of such a label is a mark of the stream and ends no regime; other labels say nothing."""
+    state = after(Declared(labels=(("version", "v1"), ("team", "a"))), made.steady(1), made.steady(2))
+    (identity,) = state.identities
+    now, declared = AT + 30.0, Declared(labels=(("version", "v2"), ("team", "b")))
+    plan = pipeline.Plan(declared={"engine": declared})
+    pipeline.step(plan, state, [Scrape("engine", now, body=made.steady(3))])
+    found = [(mark.at, mark.kind, mark.text) for mark in identity.marks]
+    assert found == [(now, "fact", "version went from v1 to v2")]
+    assert identity.regimes == 1
+
+
+def test_updated_weights_are_another_target_model() -> None:
+    """Weights that were updated in place are a mark of the target model, not of the configuration."""
+    (identity,) = after(Declared(), made.steady(1)).identities
+    for version in ("1", "2"):
+        reading = replace(made.reading((3.0, 2.0, 1.0), drafts=9.0), config=(("weight_version", version),))
+        regimes.identify(None, identity, reading, AT + 60.0)
+    found = [(mark.kind, mark.text) for mark in identity.marks]
+    assert found == [("target_model", "weight_version went from 1 to 2")]

@@ -11,7 +11,8 @@ import pytest
 
 from monitor.core import events, pipeline
 from monitor.core.pages.scrapes import Scrape
-from monitor.core.streams import presence
+from monitor.core.streams import presence, told
+from monitor.core.streams.told import ToldChange
 from tests import made
 
 if TYPE_CHECKING:
@@ -30,10 +31,10 @@ Ticks = tuple[tuple[Scrape, ...], ...]
 
 
 @cache
-def rolling(shift: float, *, told: bool = True, seed: int = 5) -> Ticks:
+def rolling(shift: float, *, named: bool = True, seed: int = 5) -> Ticks:
     """Ticks of a fleet whose pods leave one after the other; those that come in are `shift` logits apart.
 
-    `told`: the pages name the draft, which is another one.
+    `named`: the pages name the draft, which is another one.
     """
     rng = np.random.default_rng(seed)
     level, ticks = 0.0, []
@@ -51,7 +52,7 @@ def rolling(shift: float, *, told: bool = True, seed: int = 5) -> Ticks:
                 kept = int(rng.binomial(kept, rate))
                 accepted[pod, position] += kept
             reading = made.reading(accepted[pod].tolist(), drafts=float(drafts[pod]))
-            if told:
+            if named:
                 reading = replace(reading, config=(("draft_model", f"draft-{'b' if new else 'a'}"),))
             scrapes.append(Scrape(f"pod-{pod}", START + INTERVAL * tick, readings=(reading,)))
         ticks.append(tuple(scrapes))
@@ -105,7 +106,52 @@ def test_an_equal_release_shows_no_difference() -> None:
 
 def test_new_pods_of_the_same_release_say_nothing() -> None:
     """Pods that are replaced by their like are no release, and no event."""
-    assert of_releases(made.events(rolling(0.0, told=False))) == []
+    assert of_releases(made.events(rolling(0.0, named=False))) == []
+
+
+def with_told(ticks: Ticks, *changes: ToldChange) -> list[Event]:
+    """The events of releases where somebody told of changes before."""
+    plan = pipeline.Plan()
+    state = pipeline.begin(plan)
+    for change in changes:
+        told.tell(state, change)
+    return of_releases([event for tick in ticks for event in pipeline.step(plan, state, tick).events])
+
+
+ROLLOUT = ToldChange("job-17", START + INTERVAL * (OLD_TICKS - 2), "draft", "v2 rolled out", 900.0)
+
+
+def test_a_told_release_is_compared() -> None:
+    """Pods whose pages say nothing are the new release while a rollout is told of: one event with word and cause."""
+    found = with_told(rolling(SHIFT, named=False), ROLLOUT)
+    assert len({event.id for event in found}) == 1
+    assert {event.verdict.outcome for event in found if event.verdict} == {"worse"}
+    assert found[0].causes[0].cause == "draft"
+    assert "told draft went from an earlier state to job-17: v2 rolled out" in found[0].causes[0].evidence
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        replace(ROLLOUT, kind="traffic"),
+        replace(ROLLOUT, model_name="another"),
+        replace(ROLLOUT, at=ROLLOUT.at - 86_400.0),
+        replace(ROLLOUT, at=ROLLOUT.at + 86_400.0),
+    ],
+    ids=["traffic", "another model", "long over", "yet to come"],
+)
+def test_what_is_told_of_something_else_is_no_release(change: ToldChange) -> None:
+    """Other traffic, another model's change, and one of another day make no release of new pods."""
+    assert with_told(rolling(0.0, named=False), change) == []
+
+
+def test_what_pages_show_goes_before_what_is_told() -> None:
+    """Where the pages tell the release themselves, a told change is named beside and makes no second event."""
+    found = with_told(rolling(SHIFT), ROLLOUT)
+    assert len({event.id for event in found}) == 1
+    evidence = found[0].causes[0].evidence
+    assert "draft_model went from draft-a to draft-b" in evidence
+    assert "job-17" in evidence
 
 
 def test_a_restart_of_the_monitor_changes_no_verdict() -> None:

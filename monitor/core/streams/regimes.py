@@ -19,10 +19,16 @@ if TYPE_CHECKING:
 
 HARDWARE_LABELS = ("hardware", "accelerator", "gpu", "gpu_type", "instance_type")
 """Labels of a target, the first that it has, by which replicas on other hardware are told apart."""
+RELEASE_LABELS = frozenset(
+    {"release", "version", "revision", "app.kubernetes.io/version", "helm.sh/chart", "environment"}
+)
+"""Labels of a target that tell its release."""
+
 REGIME_MARKS: dict[str, MarkKind] = {
     "draft_model": "draft_model",
     "target_model": "target_model",
     "method": "method",
+    "weight_version": "target_model",
 }
 
 
@@ -63,6 +69,11 @@ def hardware(declared: Declared) -> str:
     return next((labels[name] for name in HARDWARE_LABELS if labels.get(name)), "")
 
 
+def _labelled(declared: Declared) -> list[tuple[str, str]]:
+    """Return the labels that tell a target's release: another value of one is a mark."""
+    return [(name, value) for name, value in declared.labels if name in RELEASE_LABELS]
+
+
 def identify(declared: Declared | None, identity: Identity, reading: Reading, now: float) -> bool:
     """Return whether the reading belongs to another regime than the last one; marks what changed."""
     seen = (reading.num_speculative_tokens, reading.engine_version, reading.config, reading.facts, declared)
@@ -82,7 +93,7 @@ def identify(declared: Declared | None, identity: Identity, reading: Reading, no
     before = str(identity.num_speculative_tokens or "")
     changes.append(("num_speculative_tokens", "num_speculative_tokens", before, str(tokens or "")))
     real = [change for change in changes if change[2] and change[3] and change[2] != change[3]]
-    said = dict((*reading.facts, *declared.facts))
+    said = dict((*reading.facts, *declared.facts, *_labelled(declared)))
     facts = [("fact", name, identity.facts.get(name, ""), value) for name, value in said.items()]
     for kind, name, old, new in [*real, *facts]:
         if old and new and old != new:

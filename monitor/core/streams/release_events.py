@@ -18,7 +18,7 @@ from monitor.core import events
 from monitor.core.detectors import base
 from monitor.core.detectors.measures import evidence, reference
 from monitor.core.economics import verdicts
-from monitor.core.streams import regimes, release_words, releases
+from monitor.core.streams import regimes, release_words, releases, told
 from monitor.core.streams.releases import NEW, OLD, UNSEEN
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def judge(
     plan: Watch, declared: Mapping[str, Declared], state: State, counts: Counts, findings: Findings
 ) -> tuple[Findings, list[Event]]:
     """Return the findings without the falls that releases explain, and the events that comparing brings."""
-    told = _step(plan, declared, state, counts)
+    brought = _step(plan, declared, state, counts)
     explained = _explained(state)
     if not explained:
-        return findings, told
-    return replace(findings, alarms=_unexplained(state, counts.rows, findings.alarms, explained)), told
+        return findings, brought
+    return replace(findings, alarms=_unexplained(state, counts.rows, findings.alarms, explained)), brought
 
 
 def _step(plan: Watch, declared: Mapping[str, Declared], state: State, counts: Counts) -> list[Event]:
@@ -60,16 +60,16 @@ def _step(plan: Watch, declared: Mapping[str, Declared], state: State, counts: C
     trials = evidence.from_counts(counts, reference.depth(state.watch["baseline"]["sums"][counts.rows]))
     blocks = np.floor(counts.at / releases.BLOCK_SECONDS).astype(np.int64)
     numbers = groups.group_of_row[counts.rows]
-    told: list[Event] = []
+    brought: list[Event] = []
     for block in np.unique(blocks).tolist():
         now = blocks == block
-        told += _end_minutes(plan, declared, state, np.unique(numbers[now]), block)
+        brought += _end_minutes(plan, declared, state, np.unique(numbers[now]), block)
         drafted = now & (trials.drafts > 0.0)
         for index in np.flatnonzero(drafted & _entering(state, counts)).tolist():
-            told += _enter(plan, declared, state, int(counts.rows[index]), float(counts.at[index]))
+            brought += _enter(plan, declared, state, int(counts.rows[index]), float(counts.at[index]))
         rows = counts.rows[drafted]
         releases.count(found, rows, trials.sums[drafted], trials.single[drafted])
-    return told
+    return brought
 
 
 def _entering(state: State, counts: Counts) -> npt.NDArray[np.bool_]:
@@ -84,30 +84,49 @@ def _enter(plan: Watch, declared: Mapping[str, Declared], state: State, row: int
     found, number = state.groups.releases, int(state.groups.group_of_row[row])
     group, new = found.groups[number], found.streams["side"][row] == UNSEEN
     own = _signature(declared, state, row)
+    rollout = told.released(state.told, state.identities[row].key, now)
     if math.isnan(group["began_at"]):
         group["began_at"] = now
     current = found.current.setdefault(number, {})
+    comparison = found.comparisons.get(number)
     forming = now < group["began_at"] + releases.FORMING_SECONDS or math.isnan(group["local_at"])
-    apart = releases.differences(current, own)
+    apart = _apart(current, own, rollout, comparison)
     if forming and (new or not apart):
         found.streams["side"][row] = OLD
         current |= {name: value for name, value in own.items() if name not in current}
         return []
-    told: list[Event] = []
-    comparison = found.comparisons.get(number)
+    brought: list[Event] = []
     if comparison is not None and _another(comparison, apart):
-        told += _finish(plan, declared, state, number, now)
+        brought += _finish(plan, declared, state, number, now)
         comparison = None
-        apart = releases.differences(found.current[number], own)
+        apart = _apart(found.current[number], own, rollout, None)
     alone = not new and (state.groups.group_of_row == number).sum() == 1
     if alone or not apart:
         found.streams["side"][row], found.streams["serial"][row] = OLD, 0
-        return told
+        return brought
     if comparison is None:
         comparison = releases.begin(found, number, now)
     comparison.changes = list(dict(comparison.changes + apart).items())
     releases.join(found, row, comparison)
-    return told
+    return brought
+
+
+def _apart(
+    current: Mapping[str, str],
+    own: Mapping[str, str],
+    rollout: Mapping[str, str],
+    under_way: Comparison | None,
+) -> list[tuple[str, str]]:
+    """Return what differs of a stream from the old release: what is seen of it, and what was told then.
+
+    Where other pods of the new release show what it is, one that shows nothing is no part of it.
+    """
+    seen = releases.differences(current, own)
+    only_told = under_way is None or all(name in told.RELEASED for name, _ in under_way.changes)
+    if not (seen or only_told):
+        return []
+    before = dict.fromkeys(told.RELEASED, "an earlier state") | dict(current)
+    return seen + releases.differences(before, rollout)
 
 
 def _another(comparison: Comparison, apart: list[tuple[str, str]]) -> bool:
@@ -138,12 +157,12 @@ def _end_minutes(
     rows = np.flatnonzero(due[of] & (found.streams["sums"][:, base.DRAFTS] > 0.0))
     rows = rows[np.argsort(of[rows], kind="stable")]
     bounds = np.searchsorted(of[rows], np.stack((numbers, numbers + 1)))
-    told: list[Event] = []
+    brought: list[Event] = []
     for number, low, high in zip(numbers.tolist(), *bounds.tolist(), strict=True):
         some = rows[low:high]
         if low < high:
-            told += _end_minute(plan, declared, state, number, some)
-    return told
+            brought += _end_minute(plan, declared, state, number, some)
+    return brought
 
 
 def _end_minute(
@@ -153,14 +172,14 @@ def _end_minute(
     at = float(state.ledger["at"][rows].max())
     ids = [state.identities[row].id for row in rows.tolist()]
     held = found.held.get(number)
-    told = [] if held is None else _watch(state, number, held, rows, at)
+    brought = [] if held is None else _watch(state, number, held, rows, at)
     comparison = releases.minute(found, number, rows, ids, at)
     if comparison is not None:
-        told += _say(plan, state, number, comparison, at)
+        brought += _say(plan, state, number, comparison, at)
     comparison = found.comparisons.get(number)
     if comparison is not None and _over(comparison, at):
-        told += _finish(plan, declared, state, number, at)
-    return told
+        brought += _finish(plan, declared, state, number, at)
+    return brought
 
 
 def _say(plan: Watch, state: State, number: int, comparison: Comparison, now: float) -> list[Event]:
@@ -237,19 +256,22 @@ def _finish(
     if comparison.new_at > comparison.old_at or not now - comparison.new_at >= releases.GONE_SECONDS:
         for row in rows.tolist():
             current |= _signature(declared, state, row)
+            current |= told.released(state.told, state.identities[row].key, comparison.began_at)
         releases.promote(found, number, state.groups.group_of_row, current)
     else:
         found.comparisons.pop(number)
     event = comparison.event
     if event is None or event.status == "closed":
         return []
-    told: list[Event] = []
+    brought: list[Event] = []
     if event.kind in release_words.BAD:
         before = found.held.pop(number, None)
         if before is not None and before.event is not None:
-            told.append(events.closed(before.event, now, "the release after it is worse, too: see its event"))
+            brought.append(
+                events.closed(before.event, now, "the release after it is worse, too: see its event")
+            )
         found.held[number] = comparison
-        return told
+        return brought
     return [events.closed(event, now)]
 
 
@@ -284,13 +306,13 @@ def deserted(state: State, away: npt.NDArray[np.bool_], now: float) -> list[Even
     """
     groups, found = state.groups, state.groups.releases
     there = np.bincount(groups.group_of_row[~away], minlength=len(groups.numbers))
-    told = []
+    brought = []
     for told_of in (found.comparisons, found.held):
         for number in [number for number in sorted(told_of) if not there[number]]:
             event = told_of.pop(number).event
             if event is not None and event.status == "open":
-                told.append(events.closed(event, now, NOBODY_IS_LEFT))
-    return told
+                brought.append(events.closed(event, now, NOBODY_IS_LEFT))
+    return brought
 
 
 def _back(comparison: Comparison, shift: float) -> bool:

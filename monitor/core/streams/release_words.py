@@ -27,6 +27,10 @@ CAUSE_OF_CHANGE: dict[str, CauseName] = {
     "target_model": "target_model",
     "engine": "engine",
     "engine version": "engine",
+    "weight_version": "target_model",
+    "told draft": "draft",
+    "told target model": "target_model",
+    "told engine": "engine",
 }
 """What a release changed → the cause it is told as; everything else is its configuration."""
 

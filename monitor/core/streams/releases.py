@@ -18,6 +18,7 @@ import numpy as np
 from monitor.core.detectors import base
 from monitor.core.economics import verdicts
 from monitor.core.economics.verdicts import Blocks, Replica
+from monitor.core.streams import regimes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,9 +44,6 @@ WANDER_WINSOR = 9.0
 GAP_SD_PER_HOUR, MOST_GAP_SD = 0.06, 0.3
 # what discovery and labels say of a target that tells its release; other facts differ between its pods, too
 RELEASE_FACTS = frozenset({"image", "revision", "release"})
-RELEASE_LABELS = frozenset(
-    {"release", "version", "revision", "app.kubernetes.io/version", "helm.sh/chart", "environment"}
-)
 
 STREAM_DTYPE = np.dtype(
     [
@@ -149,7 +147,7 @@ def signature(identity: Identity, labels: tuple[tuple[str, str], ...]) -> dict[s
         "engine version": identity.engine_version,
         "num_speculative_tokens": str(tokens) if tokens else "",
         **{name: value for name, value in identity.facts.items() if name in RELEASE_FACTS},
-        **{name: value for name, value in labels if name in RELEASE_LABELS},
+        **{name: value for name, value in labels if name in regimes.RELEASE_LABELS},
     }
     return {name: value for name, value in said.items() if value}
 

@@ -19,6 +19,17 @@ if TYPE_CHECKING:
 MOST_CHANGES = 500
 """So many are looked at; older ones give way, and stay in the store."""
 
+ROLLOUT_SECONDS = 3600.0
+"""How long after a change is everywhere a process that begins is still taken to be of that rollout."""
+
+RELEASED: Mapping[str, ChangeKind] = {
+    "told draft": "draft",
+    "told target model": "target_model",
+    "told engine": "engine",
+    "told config": "config",
+}
+"""What a told change adds to what tells a release, by its name there; other traffic is no release."""
+
 MARK_OF: Mapping[ChangeKind, MarkKind] = {
     "draft": "told_draft",
     "target_model": "told_target_model",
@@ -95,6 +106,19 @@ def marks(changes: Sequence[ToldChange], key: StreamKey) -> tuple[Mark, ...]:
 def concerns(change: ToldChange, key: StreamKey) -> bool:
     """Return whether a change is one of this stream."""
     return change.model_name in ("", key.model_name) and change.target in ("", key.target)
+
+
+def released(changes: Sequence[ToldChange], key: StreamKey, now: float) -> dict[str, str]:
+    """Return what was told of the release of a process of this stream that begins at `now`.
+
+    Of each kind it is the newest change that had begun and was not over; nothing where none was under way.
+    """
+    newest = {
+        change.kind: f"{change.id}: {change.text}"
+        for change in changes
+        if concerns(change, key) and 0.0 <= now - change.at <= change.seconds + ROLLOUT_SECONDS
+    }
+    return {name: newest[kind] for name, kind in RELEASED.items() if kind in newest}
 
 
 def _mark(change: ToldChange) -> Mark:
