@@ -16,6 +16,7 @@ import numpy as np
 from monitor.core import pipeline
 from monitor.core.pages.scrapes import Failure, Scrape
 from monitor.core.streams import presence
+from monitor.core.streams.worth import Told
 from monitor.service import snapshot
 from tests import made
 
@@ -37,7 +38,14 @@ SITE = "https://specmon.example"
 
 ACCEPTED = re.compile(rb"(vllm:spec_decode_num_accepted_tokens_total\{.*\} )(.*)")
 
-Doing = Literal["idle", "silent", "off", "down", "html", "absent", "contradicting"] | tuple[float, ...]
+# A step of so many requests, and how long it takes without speculation, where it gains and where it costs.
+REQUESTS = 64.0
+PLAIN_SECONDS, STEP_SECONDS = 0.010, {"gainful": 0.012, "costly": 0.050}
+
+Doing = (
+    Literal["idle", "silent", "off", "down", "html", "absent", "contradicting", "gainful", "costly"]
+    | tuple[float, ...]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ class Situation:
 
 def played(situation: Situation, seed: int = 3) -> Iterator[tuple[int, list[Family]]]:
     """Yield the families of the product's page after each minute."""
-    plan = pipeline.Plan()
+    plan = pipeline.Plan(told={"": Told(plain_step_seconds=PLAIN_SECONDS)})
     state = pipeline.begin(plan)
     names = [f"engine-{number}:8000" for number in range(situation.engines)]
     engines = [_Engine(name, number, seed) for number, name in enumerate(names)]
@@ -88,6 +96,7 @@ class _Engine:
     def restart(self, at: float) -> None:
         """Begin with counters at zero."""
         self._drafts, self._tokens, self._accepted, self._began = 0.0, 0.0, np.zeros(4), at
+        self._steps: dict[str, float] = {}
 
     def look(self, at: float, doing: Doing) -> Scrape | None:
         """Return a look at the engine's page `INTERVAL` after the last one."""
@@ -99,9 +108,11 @@ class _Engine:
             return Scrape(self.name, at, body=b"<html><body>hello</body></html>")
         if isinstance(doing, tuple):
             self._work(doing)
+        elif doing in STEP_SECONDS:
+            self._work(GOOD, STEP_SECONDS[doing])
         elif doing in ("silent", "off"):
             self._tokens += DRAFTS
-        more = {"generation_tokens_total": self._tokens}
+        more = {"generation_tokens_total": self._tokens, **self._steps}
         if doing == "off":
             return Scrape(self.name, at, body=made.page(more=more, started_at=self._began))
         if doing == "contradicting":
@@ -113,7 +124,7 @@ class _Engine:
             body = ACCEPTED.sub(rb"\g<1>" + total.encode(), body)
         return Scrape(self.name, at, body=body)
 
-    def _work(self, acceptance: Sequence[float]) -> None:
+    def _work(self, acceptance: Sequence[float], step_seconds: float | None = None) -> None:
         drafts = kept = int(self._random.integers(int(0.8 * DRAFTS), int(1.2 * DRAFTS)))
         mood = float(np.exp(0.02 * self._random.normal()))
         for position, rate in enumerate(acceptance):
@@ -122,6 +133,13 @@ class _Engine:
             self._tokens += kept
         self._drafts += drafts
         self._tokens += drafts
+        if step_seconds is not None:
+            grown = {
+                "iteration_tokens_total_count": drafts / REQUESTS,
+                "inter_token_latency_seconds_count": drafts,
+                "inter_token_latency_seconds_sum": drafts * step_seconds,
+            }
+            self._steps = {name: self._steps.get(name, 0.0) + value for name, value in grown.items()}
 
 
 def accepted_total(body: bytes) -> float:
@@ -226,6 +244,12 @@ SITUATIONS: Mapping[str, Situation] = {
         1, 150, _one(TAIL, 120, who=0), {119: {}, 145: {"SpecmonTailDropped": [0]}}
     ),
     "it_sinks_slowly": Situation(1, 420, _sinking, {239: {}, 419: {"SpecmonAcceptanceDecaying": [0]}}),
+    "speculation_costs_more_than_it_gains": Situation(
+        2,
+        100,
+        lambda engine, minute: "costly" if engine == 1 and 20 <= minute < 50 else "gainful",
+        {19: {}, 48: {"SpecmonNetLoss": [1]}, 99: {}},
+    ),
     "two_of_two_collapse": Situation(
         2,
         75,
