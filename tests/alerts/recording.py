@@ -17,7 +17,7 @@ from monitor.metrics import textformat
 from tests.alerts import names, situations, tools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from tests.alerts.situations import Situation
@@ -46,10 +46,16 @@ def read() -> set[str]:
 
 def recorded(situation: Situation) -> Mapping[str, str]:
     """Return the series of a situation with their values, in promtool's notation."""
+    played = situations.played(situation)
+    pages = ((minute, textformat.render(families).decode()) for minute, families in played)
+    return of_pages(pages, situation.minutes)
+
+
+def of_pages(pages: Iterable[tuple[int, str]], minutes: int) -> Mapping[str, str]:
+    """Return the series on the product's pages of some minutes out of `minutes`, in promtool's notation."""
     wanted = read()
     found: dict[str, list[str]] = {}
-    for minute, families in situations.played(situation):
-        page = textformat.render(families).decode()
+    for minute, page in pages:
         for line in page.splitlines():
             series, _, value = line.rpartition(" ")
             name, _, labels = series.partition("{")
@@ -59,7 +65,7 @@ def recorded(situation: Situation) -> Mapping[str, str]:
                 )
                 values += [MISSING] * (minute - len(values))
                 values.append(_short(name, float(value)))
-    return {series: _compact(values, situation.minutes) for series, values in sorted(found.items())}
+    return {series: _compact(values, minutes) for series, values in sorted(found.items())}
 
 
 def _short(name: str, value: float) -> str:

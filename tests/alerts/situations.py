@@ -43,7 +43,7 @@ REQUESTS = 64.0
 PLAIN_SECONDS, STEP_SECONDS = 0.010, {"gainful": 0.012, "costly": 0.050}
 
 Doing = (
-    Literal["idle", "silent", "off", "down", "html", "absent", "contradicting", "gainful", "costly"]
+    Literal["idle", "silent", "off", "down", "html", "absent", "contradicting", "gainful", "costly", "unseen"]
     | tuple[float, ...]
 )
 
@@ -53,7 +53,8 @@ class Situation:
     """`doing(engine, minute)` says what an engine does; `open` which alerts fire at which minute, of whom.
 
     Of an alert about replicas the engines are named, of one about a model "fleet", of one about a target its
-    engine. Whoever is not named there must not fire.
+    engine, of one about specmon "monitor". Whoever is not named there must not fire. Of an engine that is
+    "unseen" no look arrives, though it is a target.
     """
 
     engines: int
@@ -100,7 +101,7 @@ class _Engine:
 
     def look(self, at: float, doing: Doing) -> Scrape | None:
         """Return a look at the engine's page `INTERVAL` after the last one."""
-        if doing == "absent":
+        if doing in ("absent", "unseen"):
             return None
         if doing == "down":
             return Scrape(self.name, at, failure=Failure("connection", "refused"))
@@ -279,4 +280,7 @@ SITUATIONS: Mapping[str, Situation] = {
         2, 60, _one("down", 0, who=1), {15: {}, 50: {"SpecmonNoGoodScrape": [1]}}
     ),
     "a_page_is_html": Situation(2, 60, _one("html", 20, who=1), {19: {}, 50: {"SpecmonUnknownPage": [1]}}),
+    "nothing_is_judged_any_more": Situation(
+        1, 100, _all("unseen", 15), {75: {}, 99: {"SpecmonStuck": ["monitor"]}}
+    ),
 }

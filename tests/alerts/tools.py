@@ -6,11 +6,15 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from alerts import generate, manifests, sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -88,6 +92,21 @@ def ready_scenarios(scenarios: Path, folder: Path, *, annotations: bool = False)
 def promtool_test(scenarios: Path) -> None:
     """Let promtool play the scenarios; fail with what it says."""
     assert "SUCCESS" in run(program("promtool"), "test", "rules", scenarios)
+
+
+def play(
+    name: str, series: Iterable[Mapping[str, str]], checks: Sequence[Mapping[str, object]], folder: Path
+) -> None:
+    """Let promtool play specmon's rules over series of a value a minute, and check which alerts are open when."""
+    scenario = {"name": name, "interval": "1m", "input_series": [dict(each) for each in series]}
+    content = {
+        "rule_files": [str(without_annotations("specmon", folder))],
+        "evaluation_interval": "1m",
+        "tests": [{**scenario, "alert_rule_test": [dict(check) for check in checks]}],
+    }
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    promtool_test(path)
 
 
 def vmalert_test(scenarios: Path) -> None:
