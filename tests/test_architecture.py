@@ -110,7 +110,7 @@ ROOMS: dict[str, frozenset[str]] = {
         ("settings", ".vocabulary .pages.engines"),
         ("sources", ".pages .pages.engines metrics"),
         ("sources.discovery", ".pages.engines metrics settings sources"),
-        ("store", ".streams metrics"),
+        ("store", ".events .streams metrics"),
         ("web", ".vocabulary .economics metrics"),
         ("web.door", "settings web"),
         ("notify", ".vocabulary metrics sources web"),

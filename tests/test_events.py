@@ -11,7 +11,7 @@ import pytest
 
 from monitor.core import events
 from monitor.core.detectors import Alarm, Level
-from monitor.core.events import Cost
+from monitor.core.events import Cost, event_records
 from monitor.core.events.attribution import Attribution, Cause
 from monitor.core.pages.scrapes import StreamKey
 
@@ -118,7 +118,7 @@ def test_ids_are_of_the_stream_and_the_change() -> None:
 
 def test_the_json_is_that_of_the_contract() -> None:
     """All agreed fields are there, unknown numbers are null, and the JSON is valid without NaN."""
-    record = events.as_json(opened())
+    record = event_records.as_json(opened())
     assert set(record) >= CONTRACT
     assert (record["type"], record["scope"], record["status"], record["closed_at"]) == (
         "event",
@@ -139,7 +139,7 @@ def test_the_json_is_that_of_the_contract() -> None:
         {"cause": "draft", "weight": 0.8, "evidence": "x went from 1 to 2"},
         {"cause": "unknown", "weight": 0.2, "evidence": "…"},
     ]
-    noted = events.as_json(events.noted("host~m~0", KEY, "speculation_off", 50.0, WHY))
+    noted = event_records.as_json(events.noted("host~m~0", KEY, "speculation_off", 50.0, WHY))
     assert noted["cost"] == dict.fromkeys(COST_RECORD)
     for each in (record, noted):
         assert json.loads(json.dumps(each, allow_nan=False)) == each
@@ -148,7 +148,7 @@ def test_the_json_is_that_of_the_contract() -> None:
 def test_a_fleets_event_has_streams_and_no_stream() -> None:
     """An event of a fleet names its model and its streams; target, replica and stream are null."""
     fleet = replace(opened(), scope="fleet", stream=None, key=None, streams=("a", "b"))
-    record = events.as_json(fleet)
+    record = event_records.as_json(fleet)
     assert [record[name] for name in ("stream", "target", "replica")] == [None, None, None]
     assert (record["model_name"], record["streams"], record["scope"]) == ("org/model", ["a", "b"], "fleet")
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monitor.core import events, pipeline
+from monitor.core import pipeline
+from monitor.core.events import event_records
 from monitor.core.pages import scrapes
 from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams import presence
@@ -60,7 +61,7 @@ def test_a_fall_of_all_replicas_is_one_event() -> None:
     """Where every replica falls at once there is one event of the fleet, and none beside it."""
     found = seen(history(frozenset(range(REPLICAS))))
     assert [(event.scope, event.status) for event in found] == [("fleet", "open")]
-    record = events.as_json(found[0])
+    record = event_records.as_json(found[0])
     assert (record["stream"], record["target"], record["replica"]) == (None, None, None)
     assert record["model_name"] == made.MODEL_NAME
     assert record["streams"] == [f"r{replica}~org-model~0~" + _hash(replica) for replica in range(REPLICAS)]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor.core import events, pipeline
+from monitor.core import pipeline
+from monitor.core.events import event_records
 from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams import checkpoint, closeups, pinned
 from monitor.core.streams.pinned import Pinned
@@ -75,7 +76,7 @@ def test_a_stream_that_begins_below_is_an_event_within_the_hour() -> None:
     assert event.after.mal == pytest.approx(2.484, abs=0.06)
     assert event.cost.benefit_lost_ratio == pytest.approx(0.21, abs=0.04)
     assert "MAL 2.89, at least 2.70, from the benchmark of release 1.4" in event.facts[0]
-    assert events.as_json(event)["kind"] == "below_reference"
+    assert event_records.as_json(event)["kind"] == "below_reference"
 
 
 def test_it_lasts_however_long_the_stream_stays_there_and_over_a_restart() -> None:
@@ -161,5 +162,7 @@ def test_how_scrapes_are_batched_changes_nothing() -> None:
         for page in pair:
             apart += pipeline.step(plan, alone, [page]).events
         at_once += pipeline.step(plan, together, list(pair)).events
-    assert [events.as_json(each) for each in apart] == [events.as_json(each) for each in at_once]
+    assert [event_records.as_json(each) for each in apart] == [
+        event_records.as_json(each) for each in at_once
+    ]
     assert len(apart) == 2

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.core import events, pipeline, streams
+from monitor.core import pipeline, streams
 from monitor.core.counts import estimates, windows
+from monitor.core.events import event_records
 from monitor.core.pages.engines.base import UNKNOWN
 from monitor.core.pages.scrapes import Failure, Scrape
 from monitor.core.streams import checkpoint, summaries
@@ -68,7 +69,7 @@ def fleet() -> tuple[Scrape, ...]:
 
 def written(found: Iterable[Event]) -> str:
     """Return events as replay prints them."""
-    return "".join(json.dumps(events.as_json(event), allow_nan=False) + "\n" for event in found)
+    return "".join(json.dumps(event_records.as_json(event), allow_nan=False) + "\n" for event in found)
 
 
 def run(groups: Iterable[Sequence[Scrape]], state: State | None = None) -> tuple[State, list[Event]]:

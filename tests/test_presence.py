@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor.core import events, pipeline, streams
+from monitor.core import pipeline, streams
 from monitor.core.counts import estimates, windows
+from monitor.core.events import event_records
 from monitor.core.events.attribution.signs import Mark
 from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams import checkpoint, history, presence
@@ -155,7 +156,7 @@ def test_the_others_go_on_as_if_nothing_were(state: State) -> None:
     results = [[pipeline.step(PLAN, one, [scrape]) for scrape in later] for one in (state, untouched)]
     told = [[event for step in steps for event in step.events] for steps in results]
     alone = [[dataclasses.replace(event, causes=(), facts=()) for event in each] for each in told]
-    written = [json.dumps([events.as_json(event) for event in each]) for each in alone]
+    written = [json.dumps([event_records.as_json(event) for event in each]) for each in alone]
     assert written[0] == written[1]
     assert len(json.loads(written[0])) >= 2
     totals = [estimates.from_sums(windows.total(one.sums)) for one in (state, untouched)]

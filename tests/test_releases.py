@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor.core import events, pipeline
+from monitor.core import pipeline
+from monitor.core.events import event_records
 from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams import presence, told
 from monitor.core.streams.told import ToldChange
@@ -159,7 +160,9 @@ def test_a_restart_of_the_monitor_changes_no_verdict() -> None:
     ticks = rolling(SHIFT)
     whole = of_releases(worse())
     cut = of_releases(made.events(ticks, cut=OLD_TICKS + TURN_TICKS * REPLICAS + 5))
-    assert [events.as_json(event) for event in cut] == [events.as_json(event) for event in whole]
+    assert [event_records.as_json(event) for event in cut] == [
+        event_records.as_json(event) for event in whole
+    ]
 
 
 def test_scrapes_one_by_one_bring_the_same_words() -> None:

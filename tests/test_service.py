@@ -177,8 +177,7 @@ async def test_a_stream_below_what_is_pinned_is_an_event_everywhere() -> None:
     async with listening(Engine()) as url, running(url, kept, plan, clock) as one:
         await until(lambda: bool(kept.events(status="open")))
         (event,) = kept.events(status="open")
-        assert event["kind"] == "below_reference"
-        assert fields.number(fields.record(event, "before"), "mal") == 3.6
+        assert (event.kind, event.before.mal) == ("below_reference", 3.6)
         shot = one.snapshot()
         (stream,) = shot.streams()
         assert fields.record(shot.closeup(stream.id), "pinned")["outcome"] == "below"

@@ -71,6 +71,6 @@ def test_a_store_that_is_full_lets_its_oldest_history_go(tmp_path: Path) -> None
     assert kept.history("made up 0 5", 0, now) == []
     assert len(kept.history("s", 0, now)) > 5
     assert len(kept.history("made up 39 5", 0, now)) == 1
-    assert [found["id"] for found in kept.events()] == ["e"]
+    assert [found.id for found in kept.events()] == ["e"]
     kept.close()
     assert path.stat().st_size < 1.5 * limit

@@ -63,7 +63,7 @@ class Notifier:
         self._install(plan or NotifyPlan(), {name: Rows(each) for name, each in found.items()})
 
     def offer(self, event: Record, labels: Mapping[str, str], *, again: bool = False) -> None:
-        """Take an event that opened, grew or closed, as `events.as_json` has it, with its target's labels.
+        """Take an event that opened, grew or closed, as `event_records` writes it, with its target's labels.
 
         `again`: it is open again after its end was told.
         """

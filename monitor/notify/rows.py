@@ -22,9 +22,9 @@ MOST_LATE_SECONDS = 3 * 86_400.0  # what ended so long ago without anybody being
 class Notice:
     """One event as one receiver is told it; `told` is what the receiver has accepted so far.
 
-    `event` is as `events.as_json` makes it, `labels` are the target's. `key` tells apart what is told apart;
-    `offered_at` (unix seconds) is when the event was raised or closed, so that whoever comes to the same
-    notice once more gives it the same key; of an event that is open again it is when it was.
+    `event` is as `event_records` writes it, `labels` are the target's. `key` tells apart what is told
+    apart; `offered_at` (unix seconds) is when the event was raised or closed, so that whoever comes to the
+    same notice once more gives it the same key; of an event that is open again it is when it was.
     """
 
     key: str

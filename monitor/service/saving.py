@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from monitor import store
-from monitor.core import events, pipeline, streams
+from monitor.core import pipeline, streams
+from monitor.core.events import event_records
 from monitor.core.streams import checkpoint, told
 
 if TYPE_CHECKING:
@@ -165,15 +166,18 @@ class Saver:
 
     def _notices(self, cut: Cut) -> KeptNotices:
         for offer in cut.offers:
-            self._notifier.offer(events.as_json(offer.event), self._labels(offer.event), again=offer.again)
+            self._notifier.offer(
+                event_records.as_json(offer.event), self._labels(offer.event), again=offer.again
+            )
         if cut.open_now is None:
             return self._notifier.changes()
-        return self._notifier.changes([(events.as_json(each), self._labels(each)) for each in cut.open_now])
+        return self._notifier.changes(
+            [(event_records.as_json(each), self._labels(each)) for each in cut.open_now]
+        )
 
     def _save(self, cut: Cut, notices: KeptNotices) -> bool:
         try:
-            records = [events.as_json(event) for event in cut.events]
-            self._facts.store.save(cut.blobs, records, cut.buckets, notices)
+            self._facts.store.save(cut.blobs, cut.events, cut.buckets, notices)
         except store.UnwritableError as error:
             log.error("the store cannot be written, will be tried again: %s", error)  # noqa: TRY400 - expected
             with self._facts.lock:

@@ -17,6 +17,7 @@ import monitor
 from monitor import metrics
 from monitor.core import events, streams
 from monitor.core.counts import estimates, windows
+from monitor.core.events import event_records
 from monitor.core.streams import advising, closeups, history, reference_files, summaries, told, worth
 from monitor.core.vocabulary import DIRECTION_OF, EVENT_KINDS, STATES
 from monitor.metrics import changes as open_changes
@@ -88,12 +89,15 @@ class Snapshot:
 
     def events(self, **wanted: Unpack[view.EventFilter]) -> Sequence[Mapping[str, object]]:
         """Events, newest first."""
-        return [self._spending.in_record(each) for each in self._facts.store.events(**wanted)]
+        return [
+            event_records.as_json(self._spending.at_present(each))
+            for each in self._facts.store.events(**wanted)
+        ]
 
     def event(self, event_id: str) -> Mapping[str, object] | None:
         """One event by its id."""
         found = self._facts.store.event(event_id)
-        return None if found is None else self._spending.in_record(found)
+        return None if found is None else event_records.as_json(self._spending.at_present(found))
 
     def changes(self) -> Sequence[Mapping[str, object]]:
         """What changed, newest first, of the streams that are shown."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 from monitor import metrics
 from monitor.core import events
 from monitor.core.economics import accounting
-from monitor.core.events import Cost
+from monitor.core.events import Cost, event_records
 from monitor.core.streams import losses
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from monitor.core.events import Event
     from monitor.core.pipeline import Plan
     from monitor.core.streams import State
     from monitor.core.streams.losses import Losses
@@ -42,20 +44,16 @@ class Spending:
 
     def of_streams(self, streams: Iterable[str], *, shared: bool = True) -> Mapping[str, object] | None:
         """What the open changes of some streams cost together; None where none of them has one."""
-        places = sorted(self._places[each] for each in streams if each in self._places)
-        if not places or self._found is None:
-            return None
-        return _record(losses.joined(Cost(), _part(self._found, places), shared=shared))
+        cost = self._together(Cost(), streams, shared=shared)
+        return None if cost is None else _record(cost)
 
-    def in_record(self, record: Mapping[str, object]) -> Mapping[str, object]:
-        """The JSON of an event; of an open one with what it costs now in place of what was told last."""
-        cost, several = record.get("cost"), record.get("streams")
-        if record.get("status") != "open" or record.get("kind") not in events.COSTLY:
-            return record
-        fleet = record.get("scope") == "fleet" and isinstance(several, list)
-        streams = several if fleet and isinstance(several, list) else [str(record.get("stream"))]
-        now = self.of_streams(streams, shared=fleet)
-        return record if now is None or not isinstance(cost, dict) else {**record, "cost": {**cost, **now}}
+    def at_present(self, event: Event) -> Event:
+        """The event, an open one with what it costs now in place of what was told last."""
+        if event.status != "open" or event.kind not in events.COSTLY:
+            return event
+        fleet = event.scope == "fleet"
+        cost = self._together(event.cost, event.streams if fleet else (str(event.stream),), shared=fleet)
+        return event if cost is None else replace(event, cost=cost)
 
     def table(self, rows: Rows) -> metrics.LossTable | None:
         """The columns of `/metrics` for these rows; None where no change is open."""
@@ -80,6 +78,13 @@ class Spending:
             money=column([each.money for each in so_far]),
             tpot_log_shares={name: column(found.shares[name]) for name in accounting.NAMES},
         )
+
+    def _together(self, cost: Cost, streams: Iterable[str], *, shared: bool) -> Cost | None:
+        """Return a cost with what some streams lose now; None where none of them has an open change."""
+        places = sorted(self._places[each] for each in streams if each in self._places)
+        if not places or self._found is None:
+            return None
+        return losses.joined(cost, _part(self._found, places), shared=shared)
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -107,5 +112,5 @@ def _part(lost: Losses, places: Sequence[int]) -> Losses:
 
 
 def _record(cost: Cost) -> dict[str, object]:
-    whole = events.cost_as_json(cost)
+    whole = event_records.cost_as_json(cost)
     return {name: whole[name] for name in PRESENT}

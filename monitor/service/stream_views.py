@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from monitor.core import events
+from monitor.core.events import event_records
 from monitor.core.streams import fleet_events, summaries
 from monitor.service import spending
 from monitor.web.view import StreamView
@@ -117,7 +118,7 @@ def _stream(  # noqa: PLR0913, PLR0917 - a row of the table
         score_down=score_down,
         score_up=score_up,
         last_good_at=last_at,
-        open_event=events.as_json(event) if event else None,
+        open_event=event_records.as_json(event) if event else None,
         benefit_lost_ratio=events.number(event.cost.benefit_lost_ratio) if event else None,
         labels=labels.get(identity.key.target, _NO_LABELS),
         cost=cost,

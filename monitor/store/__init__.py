@@ -15,6 +15,7 @@ import time
 from array import array
 from typing import TYPE_CHECKING
 
+from monitor.core.events import event_records
 from monitor.core.streams.history import HistoryBucket
 from monitor.metrics import textformat
 from monitor.store import kept_changes, sqlite_file
@@ -23,6 +24,7 @@ from monitor.store.sqlite_file import UnusableFileError, UnwritableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from monitor.core.events import Event
     from monitor.metrics.textformat import Family
 
 __all__ = ["Store", "UnusableFileError", "UnwritableError"]
@@ -116,14 +118,14 @@ class Store:
     def save(
         self,
         state: Mapping[str, bytes],
-        events: Sequence[Mapping[str, object]] = (),
+        events: Sequence[Event] = (),
         buckets: Sequence[HistoryBucket] = (),
         notices: Sequence[tuple[str, str, str | None]] = (),
     ) -> None:
         """Replace the state, add or update the events, add the buckets: all of it or, on an error, nothing.
 
-        An event is as `events.as_json` makes it, a notice is (receiver, key, record), None to drop it. Raises
-        UnwritableError, after which it can be tried again.
+        A notice is (receiver, key, record), None to drop it. Raises UnwritableError, after which
+        it can be tried again.
         """
         begun = time.perf_counter()
         try:
@@ -140,7 +142,7 @@ class Store:
     def _write(
         self,
         state: Mapping[str, bytes],
-        events: Sequence[Mapping[str, object]],
+        events: Sequence[Event],
         buckets: Sequence[HistoryBucket],
         notices: Sequence[tuple[str, str, str | None]],
     ) -> None:
@@ -198,8 +200,7 @@ class Store:
 
     def changes(self) -> list[Mapping[str, object]]:
         """Return the changes that were told of, newest first."""
-        rows = self._read("SELECT record FROM changes ORDER BY at DESC, id")
-        return [found for (record,) in rows if (found := _record(record)) is not None]
+        return kept_changes.readable(self._read("SELECT record FROM changes ORDER BY at DESC, id"))
 
     def events(  # noqa: PLR0913 - the filters that there are
         self,
@@ -215,7 +216,7 @@ class Store:
         until: float | None = None,
         offset: int = 0,
         limit: int = 100,
-    ) -> list[Mapping[str, object]]:
+    ) -> list[Event]:
         """Return events, newest first; those of the fleet belong to each of their streams.
 
         `since` (unix seconds) keeps what was raised at or after it and whatever is still open, `until` what
@@ -236,16 +237,13 @@ class Store:
         conditions = [test.replace("?1", f"?{number}") for number, (test, _) in enumerate(meant, 1)]
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         query = f"SELECT record FROM events {where} ORDER BY raised_at DESC, id LIMIT ? OFFSET ?"  # noqa: S608 - ours
-        records = [
-            _record(record)
-            for (record,) in self._read(query, (*(value for _, value in meant), limit, offset))
-        ]
-        return [record for record in records if record is not None]
+        rows = self._read(query, (*(value for _, value in meant), limit, offset))
+        return [event for event in (_event(record) for (record,) in rows) if event is not None]
 
-    def event(self, event_id: str) -> Mapping[str, object] | None:
+    def event(self, event_id: str) -> Event | None:
         """Return one event by its id, None where there is none."""
         rows = self._read("SELECT record FROM events WHERE id = ?", (event_id,))
-        return _record(rows[0][0]) if rows else None
+        return _event(rows[0][0]) if rows else None
 
     def history(self, stream: str, start: float, end: float) -> list[HistoryBucket]:
         """Return the buckets of a stream that begin between two times (unix seconds), oldest first."""
@@ -331,10 +329,11 @@ def _put_notices(connection: sqlite3.Connection, notices: Sequence[tuple[str, st
     connection.executemany(_UPSERT_NOTICE, (notice for notice in notices if notice[2] is not None))
 
 
-def _event_row(event: Mapping[str, object]) -> dict[str, object]:
+def _event_row(event: Event) -> dict[str, object]:
     names = ("id", "stream", "scope", "kind", "status", "raised_at", "closed_at")
-    record = json.dumps(event, allow_nan=False, ensure_ascii=False)
-    return {name: event.get(name) for name in names} | {"record": record}
+    record = event_records.as_json(event)
+    text = json.dumps(record, allow_nan=False, ensure_ascii=False)
+    return {name: record[name] for name in names} | {"record": text}
 
 
 def _history_row(bucket: HistoryBucket) -> tuple[object, ...]:
@@ -344,12 +343,12 @@ def _history_row(bucket: HistoryBucket) -> tuple[object, ...]:
     return tuple(values.values())
 
 
-def _record(text: object) -> Mapping[str, object] | None:
+def _event(text: object) -> Event | None:
+    """Return a kept event, None where its record is damaged."""
     try:
-        record = json.loads(str(text))
+        return event_records.from_json(json.loads(str(text)))
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) else None
 
 
 def _is_whole(row: Sequence[object]) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from monitor.core import events, pipeline
 from monitor.core.detectors.base import Alarm, Level
 from monitor.core.economics import costs
-from monitor.core.events import Cost, Event, attribution
+from monitor.core.events import Cost, Event, attribution, event_records
 from monitor.core.fleet import FleetAlarm
 from monitor.core.pages.engines.base import NUM_COUNTERS, Counter, Evidence, Reading
 from monitor.core.pages.scrapes import Scrape
@@ -135,7 +135,7 @@ def test_events_say_it_and_a_restart_of_specmon_goes_on_with_it() -> None:
     event = state.identities[0].event
     assert event is not None
     closed = losses.stamped(PLAN, checkpoint.thaw(PLAN, checkpoint.freeze(state)), [event])[0]
-    cost = events.as_json(closed)["cost"]
+    cost = event_records.as_json(closed)["cost"]
     assert isinstance(cost, dict)
     assert cost["gpu_hours"] == pytest.approx(
         losses.of_rows(PLAN, state, np.array([0])).so_far[0].gpu_hours, rel=1e-5
@@ -197,7 +197,7 @@ def test_pages_that_came_later_change_nothing_of_a_models_event() -> None:
     raised_at = CHANGE_AT + 1500.0
     early, late = watched(2, until=raised_at), watched(2, until=raised_at + 60.0)
     costs_told = [
-        events.as_json(losses.stamped(PLAN, state, [fleet_event(state, raised_at)])[0])["cost"]
+        event_records.as_json(losses.stamped(PLAN, state, [fleet_event(state, raised_at)])[0])["cost"]
         for state in (early, late)
     ]
     assert costs_told[0] == costs_told[1]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from monitor.core import events, pipeline
+from monitor.core import pipeline
 from monitor.core.economics import costs, payoff
+from monitor.core.events import event_records
 from monitor.core.pages.engines.base import NUM_COUNTERS, Counter, Evidence, Reading
 from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams import checkpoint
@@ -101,7 +102,7 @@ def test_it_says_what_it_costs_against_plain_decoding() -> None:
     cost = seen((1800.0, COSTLY, True))[0].cost
     assert cost.tpot_ratio == pytest.approx(1.5, rel=0.01)
     assert cost.gpu_hours_per_day == pytest.approx(2 * 0.5 / 3 * 24, rel=0.01)
-    assert events.as_json(seen((1800.0, COSTLY, True))[0])["kind"] == "net_loss"
+    assert event_records.as_json(seen((1800.0, COSTLY, True))[0])["kind"] == "net_loss"
 
 
 def test_speculation_that_pays_or_is_even_is_none() -> None:
@@ -128,7 +129,9 @@ def test_a_plain_replica_beside_it_proves_it_however_pages_are_batched() -> None
     together, apart = (
         seen((2700.0, COSTLY, True), told={}, beside=True, apart=each) for each in (False, True)
     )
-    assert [events.as_json(each) for each in together] == [events.as_json(each) for each in apart]
+    assert [event_records.as_json(each) for each in together] == [
+        event_records.as_json(each) for each in apart
+    ]
     assert payoff.ORIGINS["replica"] in together[0].facts[0]
 
 
@@ -141,6 +144,6 @@ def test_a_replica_on_other_hardware_proves_nothing() -> None:
 def test_a_restart_of_specmon_changes_nothing() -> None:
     """Saved and restored before and after it opens, the same events come."""
     phases = ((1800.0, COSTLY, True), (1800.0, GAINFUL, True))
-    whole = [events.as_json(each) for each in seen(*phases)]
+    whole = [event_records.as_json(each) for each in seen(*phases)]
     for cut in (600.0, 1500.0):
-        assert [events.as_json(each) for each in seen(*phases, cut=cut)] == whole
+        assert [event_records.as_json(each) for each in seen(*phases, cut=cut)] == whole

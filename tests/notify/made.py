@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from monitor.core import events
 from monitor.core.detectors.base import Level
+from monitor.core.events import event_records
 from monitor.core.events.attribution import Cause
 from monitor.core.pages import scrapes
 
@@ -32,7 +33,7 @@ def event(
 ) -> dict[str, object]:
     """An event of one stream, open or closed."""
     key = scrapes.StreamKey(target, "meta/llama-70b", "0")
-    return events.as_json(
+    return event_records.as_json(
         events.Event(
             id=event_id,
             stream=f"{target}~meta-llama-70b~0",

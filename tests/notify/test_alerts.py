@@ -11,6 +11,7 @@ import yaml
 
 from monitor.core import events
 from monitor.core.detectors.base import Level
+from monitor.core.events import event_records
 from monitor.core.events.attribution import Attribution
 from monitor.core.pages import scrapes
 from monitor.core.vocabulary import EVENT_KINDS
@@ -115,7 +116,7 @@ def test_unknown_values_are_left_out() -> None:
     """A note without levels, cost and causes is a sentence still, and never has a None or a NaN in it."""
     key = scrapes.StreamKey("a:1", "", "0")
     note = events.noted("s", key, "speculation_off", RAISED, Attribution((), ()))
-    made = alerts.texts(events.as_json(note), LinkBases())
+    made = alerts.texts(event_records.as_json(note), LinkBases())
     assert made["summary"] == "The model on a:1 (replica 0) no longer speculates."
     assert made["description"] == "the model on a:1 (replica 0): at 2023-11-14 22:13:50 UTC."
     half = alerts.description(event(after=UNKNOWN))

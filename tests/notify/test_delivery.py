@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from monitor import notify
+from monitor.core.events import event_records
 from monitor.metrics import textformat
 from monitor.notify import courier
 from monitor.store import Store
@@ -62,7 +63,8 @@ class Part:
     def save(self, changes: Sequence[Change] = (), open_now: Sequence[Change] | None = None) -> None:
         """Save in one transaction."""
         labelled = None if open_now is None else [(change, LABELS) for change in open_now]
-        self.store.save({}, changes, (), self.notifier.changes(labelled))
+        written = [event_records.from_json(change) for change in changes]
+        self.store.save({}, written, (), self.notifier.changes(labelled))
 
     async def keep(self, notices: KeptNotices) -> bool:
         """Save what was accepted."""

@@ -16,7 +16,8 @@ import pytest
 from aiohttp import web
 
 from monitor import sources
-from monitor.core import events, pipeline
+from monitor.core import pipeline
+from monitor.core.events import event_records
 from monitor.core.streams import summaries
 from monitor.service import service
 from monitor.service.commands import replay
@@ -49,7 +50,7 @@ class Kept:
     def step(self, plan: Plan, state: State, now: float, found: tuple[Event, ...]) -> None:
         """Keep the events of a step."""
         del plan, state, now
-        self.events += [json.dumps(events.as_json(event)) for event in found]
+        self.events += [json.dumps(event_records.as_json(event)) for event in found]
 
     def end(self, plan: Plan, state: State) -> None:
         """Nothing is left to do."""

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from monitor.core import events, pipeline
+from monitor.core import pipeline
 from monitor.core.pages.scrapes import Scrape
 from monitor.service import snapshot
 from monitor.service.demo import page as simulated
@@ -38,7 +38,7 @@ def collapsed() -> snapshot.Snapshot:
             engine.advance(float(second))
         batch = [Scrape(f"t{n}", START + second, body=page.render()) for n, page in enumerate(pages)]
         step = pipeline.step(plan, state, batch)
-        kept.save({}, [events.as_json(event) for event in step.events], [])
+        kept.save({}, step.events, [])
     parts = made.parts(
         plan, state, {"t0": "http://t0/metrics", "t1": "http://t1/metrics"}, kept, started_at=START
     )

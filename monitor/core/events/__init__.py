@@ -302,62 +302,6 @@ def verdict(before: Level, after: Level) -> ReleaseVerdict | None:
     return ReleaseVerdict("better" if difference > 0 else "worse", confidence)
 
 
-def as_json(event: Event) -> dict[str, object]:
-    """Return the event as the API and `replay --json` show it; unknown values are None."""
-    key = event.key
-    return {
-        "type": "event",
-        "id": event.id,
-        "stream": event.stream,
-        "target": key.target if key else None,
-        "model_name": event.model_name,
-        "replica": key.replica if key else None,
-        "scope": event.scope,
-        "streams": list(event.streams),
-        "kind": event.kind,
-        "severity": event.severity,
-        "status": event.status,
-        "change_point_at": number(event.change_point_at),
-        "change_point_low": number(event.change_point_low),
-        "change_point_high": number(event.change_point_high),
-        "raised_at": number(event.raised_at),
-        "closed_at": None if event.closed_at is None else number(event.closed_at),
-        "before": _level(event.before),
-        "after": _level(event.after),
-        "cost": cost_as_json(event.cost),
-        "verdict": _verdict(event),
-        "positions": list(event.positions),
-        "causes": _causes(event.causes),
-        "present_at": number(event.present_at),
-        "at_opening": _opening(event.at_opening),
-        "facts": list(event.facts),
-        "detector": event.detector,
-    }
-
-
-def cost_as_json(cost: Cost) -> dict[str, object]:
-    """Return what an event costs as its JSON has it; `tpot_log_shares` by name, None where unknown."""
-    record: dict[str, object] = {
-        name: number(getattr(cost, name)) for name in Cost.__slots__ if name != "tpot_log_shares"
-    }
-    known = [(name, number(share)) for name, share in cost.tpot_log_shares if math.isfinite(share)]
-    return record | {"tpot_log_shares": dict(known) if known else None}
-
-
-def _causes(causes: tuple[Cause, ...]) -> list[dict[str, object]]:
-    return [{"cause": each.cause, "weight": each.weight, "evidence": each.evidence} for each in causes]
-
-
-def _opening(opening: Opening | None) -> dict[str, object] | None:
-    if opening is None:
-        return None
-    return {
-        "after": _level(opening.after),
-        "cost": cost_as_json(opening.cost),
-        "causes": _causes(opening.causes),
-    }
-
-
 def word(event: Event) -> ReleaseVerdict | None:
     """Return what a release or a new regime did to acceptance, None where nothing was compared."""
     if event.verdict is not None or event.kind != "regime_change":
@@ -365,30 +309,6 @@ def word(event: Event) -> ReleaseVerdict | None:
     return verdict(event.before, event.after)
 
 
-def _verdict(event: Event) -> dict[str, object] | None:
-    found = word(event)
-    if found is None:
-        return None
-    return {
-        "outcome": found.outcome,
-        "confidence": round(found.confidence, 4),
-        "difference": number(found.difference),
-        "low": number(found.low),
-        "high": number(found.high),
-        "positions": found.positions or None,
-    }
-
-
 def number(value: float) -> float | None:
     """Return a number for JSON: None where it is not finite, rounded to what a reader can use."""
     return round(float(value), 6) if math.isfinite(value) else None
-
-
-def _level(level: Level) -> dict[str, object]:
-    return {
-        "mal": number(level.mal),
-        "mal_low": number(level.mal_low),
-        "mal_high": number(level.mal_high),
-        "conditional": [number(value) for value in level.conditional],
-        "drafts": number(level.drafts),
-    }

@@ -231,7 +231,7 @@ def _target_from_json(saved: dict[str, object]) -> TargetState:
 
 
 def event_to_json(event: Event) -> dict[str, object]:
-    """Return an event with every digit, for `event_from_json`; people get `events.as_json`."""
+    """Return an event with every digit, for `event_from_json`; people get `event_records.as_json`."""
     return dataclasses.asdict(event)
 
 

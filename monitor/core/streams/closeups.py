@@ -15,6 +15,7 @@ import numpy as np
 from monitor.core import events
 from monitor.core.counts import estimates, windows
 from monitor.core.economics import accounting, fits
+from monitor.core.events import event_records
 from monitor.core.events.attribution import fingerprints
 from monitor.core.pages.engines.base import NUM_COUNTERS, Counter
 from monitor.core.streams import losses, pinned, summaries
@@ -108,9 +109,9 @@ def _figures(side: Sized) -> Record:
 
 def _level(event: Event | None, side: str, counted: Sums, measured: Sized) -> Record:
     """Return the acceptance of a side: what the stream's own open event says, else what was counted."""
-    told = {} if event is None else events.as_json(event)[side]
-    if isinstance(told, dict) and told.get("drafts"):
-        return told
+    told = None if event is None else event.before if side == "before" else event.after
+    if told is not None and told.drafts > 0:
+        return event_records.level_as_json(told)
     made = estimates.from_sums(counted)
     positions = int(np.isfinite(made.accepted[0]).sum())
     return {

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
 from monitor.core import events
+from monitor.core.events import event_records
 from monitor.core.streams import summaries
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class JsonLines:
         for event in news:
             fresh = event.status == "closed" or event.updates == 0
             if fresh or self._updates:
-                _print(events.as_json(event))
+                _print(event_records.as_json(event))
         if self._every and now >= self._next:
             if self._next:
                 for record in summaries.over_window(plan, state, ESTIMATE_WINDOW, now):

@@ -200,4 +200,4 @@ def live_through(
 
 def save(kept: Store, lived: Lived) -> None:
     """Put a past into the store, from which the service begins."""
-    kept.save(checkpoint.freeze(lived.state), list(map(events.as_json, lived.events)), lived.buckets)
+    kept.save(checkpoint.freeze(lived.state), lived.events, lived.buckets)
