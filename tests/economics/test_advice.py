@@ -58,10 +58,9 @@ def test_a_schedule_is_told_in_runs() -> None:
     assert advice.steps_of([(1, 4), (2, 4), (4, 2), (8, 0), (16, 0)]) == ((1, 3, 4), (4, 7, 2), (8, 16, 0))
 
 
-def test_wasted_tokens_and_a_dead_tail_are_named() -> None:
-    """At k 4 with a last position that one draft in a hundred reaches, three quarters of the tokens are wasted."""
+def test_a_dead_tail_is_named() -> None:
+    """At k 4 the last position is reached by one draft in a hundred: the tail is dead from there on."""
     found = advice.of([0.6, 0.3, 0.2, 0.3], [0.6, 0.18, 0.036, 0.0108], H100, 8.0, 4)
-    assert found.wasted_ratio == pytest.approx(1.0 - (0.6 + 0.18 + 0.036 + 0.0108) / 4)
     assert found.dead_tail_from == 3
 
 

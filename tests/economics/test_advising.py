@@ -15,6 +15,7 @@ from monitor.core.pages.engines.base import NUM_COUNTERS, Counter, Evidence, Rea
 from monitor.core.pages.scrapes import Scrape
 from monitor.core.streams import State, advising
 from monitor.core.streams.worth import Told
+from tests.acceptbench import costed
 
 CONDITIONAL = (0.8, 0.75, 0.7, 0.65)
 BASE, PER_REQUEST, DRAFT, VERIFY = 0.012, 0.0002, 0.0012, 0.00003
@@ -71,6 +72,34 @@ def test_a_stream_that_varies_tells_all_of_its_costs() -> None:
         assert option["speedup"] == pytest.approx(true, rel=0.04)
     assert found["schedule"]
     assert str(found["schedule_flag"]).startswith("--speculative-config")
+
+
+def test_depths_that_vary_leave_deep_positions_unknown() -> None:
+    """Drafts of 1 to 4: a draft without position 2 was not refused there, and what it says of k = 4 is marked."""
+    plan = pipeline.Plan()
+    found = advised(plan, watched(plan, (1, 2, 3, 4), (4, 9, 16, 25, 40)))
+    options, notes = found["options"], found["notes"]
+    assert isinstance(options, list)
+    assert [option["extrapolated"] for option in options] == [False, False, *[True] * 11]
+    assert options[2]["mal"] == pytest.approx(1.0 + 0.8 + 0.8**2)
+    assert "2.50 tokens on the mean, and how often a position beyond 0 was drafted" in str(notes)
+
+
+def test_wasted_tokens_are_those_that_were_refused() -> None:
+    """Of four tokens a draft 0.8 + 0.6 + 0.42 + 0.273 are accepted: the rest is wasted."""
+    plan = pipeline.Plan(told={"m": Told(plain_step_seconds=seconds(8, 0))})
+    found = advised(plan, watched(plan))
+    assert found["wasted_ratio"] == pytest.approx(1.0 - (0.8 + 0.6 + 0.42 + 0.273) / 4.0)
+
+
+@pytest.mark.parametrize("varying", [True, False])
+def test_the_advised_k_is_the_fastest_or_nearly(*, varying: bool) -> None:
+    """On engines of known cost, with noise, the advised k has 98 % of the fastest k's tokens per second."""
+    rng = np.random.default_rng(3)
+    for seed in range(3):
+        share = costed.share(costed.some(rng, varying=varying), seed, 120)
+        assert share is not None
+        assert share >= costed.GOAL
 
 
 def test_a_plain_step_time_is_enough_for_this_batch_size() -> None:

@@ -70,8 +70,8 @@ class Advice:
     """Options for k = 0…, the best of them at this batch size, and the k for every batch size.
 
     `best` is the current k where nothing else is faster by `WORTH_CHANGING`. `stops_paying_at` is the batch
-    size from which k = 0 is best, None where that is beyond the largest looked at. `wasted_ratio` is the
-    share of draft tokens that are rejected, `dead_tail_from` the first position of a dead tail, None without.
+    size from which k = 0 is best, None where that is beyond the largest looked at. `dead_tail_from` is the
+    first position of a dead tail, None without.
     """
 
     options: tuple[Option, ...]
@@ -79,7 +79,6 @@ class Advice:
     best: int
     schedule: tuple[tuple[int, int], ...]
     stops_paying_at: int | None
-    wasted_ratio: float
     dead_tail_from: int | None
 
 
@@ -138,7 +137,6 @@ def of(
         raise ValueError("no position's acceptance is measured: nothing to advise on")
     schedule = [(size, best(options(usable, model, size), current)) for size in BATCH_SIZES]
     stops = next((size for size, tokens in schedule if tokens == 0), None)
-    drafted = max(current, 1)
     dead = next((j for j, share in enumerate(marginal) if share < DEAD_TAIL), None)
     found = options(usable, model, batch_size)
     return Advice(
@@ -147,7 +145,6 @@ def of(
         best=best(found, current),
         schedule=tuple(schedule),
         stops_paying_at=stops,
-        wasted_ratio=1.0 - (mal_of(usable, current) - 1.0) / drafted if current else 0.0,
         dead_tail_from=dead,
     )
 

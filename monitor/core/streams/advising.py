@@ -16,6 +16,7 @@ import numpy as np
 
 from monitor.core import events
 from monitor.core.counts import estimates, windows
+from monitor.core.detectors.measures import evidence
 from monitor.core.economics import advice, fits, payoff
 from monitor.core.economics.advice import StepModel
 from monitor.core.pages import engines
@@ -37,6 +38,10 @@ NO_SCHEDULE = (
 NO_COST = "what a draft token costs is not known: "
 _OF_A_STEP = ("base_seconds", "per_request_seconds", "draft_seconds", "verify_seconds")
 EXTRAPOLATED = "positions beyond the deepest one drafted are taken to be accepted as that one is"
+VARYING = (
+    "drafts had {mean:.2f} tokens on the mean, and how often a position beyond {measured} was drafted is not "
+    "on the page: acceptance there is not known"
+)
 
 
 def over_life(plan: Plan, state: State) -> list[Record]:
@@ -51,9 +56,10 @@ def of_row(plan: Plan, state: State, made: Estimates, row: int) -> Record:
     `best` is None and `notes` says why where no k can be advised.
     """
     identity = state.identities[row]
-    conditional = list(takewhile(math.isfinite, made.conditional[row].tolist()))
-    tokens = identity.num_speculative_tokens or len(conditional)
-    notes: list[str] = []
+    told = list(takewhile(math.isfinite, made.conditional[row].tolist()))
+    conditional = told[: _drafted(made, row, len(told))]
+    tokens = identity.num_speculative_tokens or len(told)
+    notes = [] if len(conditional) == len(told) else [_varying(made, row, len(conditional))]
     record: Record = {"stream": identity.id, "num_speculative_tokens": tokens or None}
     if not conditional:
         why = "the page has no accepted tokens per position, or no drafts were counted"
@@ -62,15 +68,37 @@ def of_row(plan: Plan, state: State, made: Estimates, row: int) -> Record:
     if model is None:
         found_out = payoff.of(worth.observed(made, row), _plain(plan, state, made, row))
         notes.append(NO_COST + found_out.reason)
-        told = _without(_gains(conditional, tokens), notes)
-        return record | told | {"gains": _gain_list(conditional)}
+        return record | _without(_gains(conditional, tokens), notes) | {"gains": _gain_list(conditional)}
     batch_size = float(made.batch_size[row])
     marginal = [float(value) for value in made.marginal[row, : len(conditional)]]
     found = advice.of(conditional, marginal, model, batch_size, tokens)
     notes += [EXTRAPOLATED] if any(option.extrapolated for option in found.options) else []
     notes += [] if scaled else [NO_SCHEDULE]
-    told = _as_json(found, batch_size, identity.engine, notes, scaled=scaled)
-    return record | told | {"step_model": {name: getattr(model, name) for name in _OF_A_STEP}}
+    return (
+        record
+        | _as_json(found, batch_size, identity.engine, notes, scaled=scaled)
+        | {
+            "wasted_ratio": events.number(1.0 - made.draft_token_acceptance_ratio[row]),
+            "step_model": {name: getattr(model, name) for name in _OF_A_STEP},
+        }
+    )
+
+
+def _drafted(made: Estimates, row: int, positions: int) -> int:
+    """Return how many of the positions nearly every draft had: only there a refusal is one."""
+    if not positions:
+        return 0
+    one = slice(row, row + 1)
+    length = np.fmin(np.nan_to_num(estimates.draft_length(made)[one], nan=np.inf), positions)
+    unusual = np.full(1, np.nan)
+    drafts, accepted = made.drafts[one], made.accepted[one, :positions]
+    found = evidence.positions_drafted(accepted, drafts, length, np.array([positions]), unusual)
+    return int(found[0])
+
+
+def _varying(made: Estimates, row: int, measured: int) -> str:
+    mean = float(estimates.draft_length(made)[row])
+    return VARYING.format(mean=mean, measured=measured - 1)
 
 
 def _plain(plan: Plan, state: State, made: Estimates, row: int) -> Plain | None:
@@ -113,9 +141,10 @@ def _gain_list(conditional: list[float]) -> list[float | None]:
 
 
 def _gains(conditional: list[float], tokens: int) -> str:
-    gains = np.cumprod(conditional).tolist()
-    last = gains[min(tokens, len(gains)) - 1]
-    return f"the last of {tokens} draft tokens adds {last:.2f} tokens to a step; whether it pays is not known"
+    known = min(tokens, len(conditional))
+    gain = float(np.prod(conditional[:known]))
+    which = f"the last of {tokens} draft tokens" if known == tokens else f"draft token {known} of {tokens}"
+    return f"{which} adds {gain:.2f} tokens to a step; whether it pays is not known"
 
 
 def _without(sentence: str, notes: list[str]) -> Record:
@@ -151,7 +180,6 @@ def _as_json(advised: Advice, batch_size: float, engine: str, notes: list[str], 
         ],
         "schedule": [list(run) for run in runs],
         "stops_paying_at": advised.stops_paying_at if scaled else None,
-        "wasted_ratio": events.number(advised.wasted_ratio),
         "dead_tail_from": advised.dead_tail_from,
         "flag": engines.flag(engine, advised.best),
         "schedule_flag": engines.schedule_flag(engine, runs) if runs else None,

@@ -30,6 +30,8 @@ from monitor.core.detectors import base
 from monitor.core.pages.engines.base import Counter, Evidence
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from monitor.core.counts.deltas import Counts
     from monitor.core.detectors.base import Bools, Floats, State
 
@@ -114,7 +116,7 @@ def from_counts(counts: Counts, usual: Floats) -> Trials:
     accepted = np.where(counted > 0.0, accepted, 0.0) * weight
     single = counts.positions == 0
     depth = _depth(counts, counted)
-    drafted = _drafted(counts, counted, depth, usual)
+    drafted = positions_drafted(counts.accepted, counted, depth, counts.positions, usual)
     tried = drafts + accepted
     if single.any():
         drafted = np.where(single, _length(counts, counted), drafted)
@@ -172,12 +174,18 @@ def _depth(counts: Counts, drafts: Floats) -> Floats:
     return base.clip(mean, 1.0, longest)
 
 
-def _drafted(counts: Counts, drafts: Floats, depth: Floats, usual: Floats) -> Floats:
-    """Return how many positions nearly all drafts of the interval had, as far as the counts prove it."""
-    positions = np.maximum(counts.positions, 1).astype(np.float64)
-    if (depth >= positions - A_STEP).all():
-        return positions
-    longest = _longest(counts.accepted, drafts, depth, positions)
+def positions_drafted(
+    accepted: Floats, drafts: Floats, depth: Floats, positions: npt.NDArray[np.int64], usual: Floats
+) -> Floats:
+    """Return how many positions [B] nearly all drafts had, as far as the counts prove it.
+
+    Of B sums: accepted tokens by position [B, P], drafts, the mean length of these, how many positions the
+    page has, and the mean length that is usual (NaN where unknown).
+    """
+    most = np.maximum(positions, 1).astype(np.float64)
+    if (depth >= most - A_STEP).all():
+        return most
+    longest = _longest(accepted, drafts, depth, most)
     share = np.where(np.abs(depth - usual) <= ALIKE, FULLY_DRAFTED_AS_EVER, FULLY_DRAFTED)
     # (m - j) / (L - j) ≥ share, solved for the number of positions
     reached = np.floor((depth + A_STEP - share * longest) / (1.0 - share)) + 1.0
