@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
 from typing import TYPE_CHECKING
+
+from monitor.web.markup import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

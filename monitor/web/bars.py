@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
-
-from monitor.web.markup import Markup
+from monitor.web.markup import Markup, escape
 
 WIDTH, HEIGHT = 120, 12
 

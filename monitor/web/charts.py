@@ -7,13 +7,12 @@ holds; colours come from the style sheet. Where there is no data there is a gap,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from monitor.web import axes
 from monitor.web.axes import Frame, Scale
-from monitor.web.markup import Markup
+from monitor.web.markup import Markup, escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable
-from html import escape
 
 _VOID = frozenset({"br", "hr", "input", "link", "meta"})
+
+
+_CONTROLS = {*range(0x20), *range(0x7F, 0xA0)} - {ord("\n"), ord("\t")}
+_DIRECTIONS = {0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_REPLACED = dict.fromkeys(_CONTROLS | _DIRECTIONS, "\N{REPLACEMENT CHARACTER}")
 
 
 class Markup(str):
@@ -16,6 +21,11 @@ class Markup(str):
 
 Child = Markup | str | int | None | Iterable["Child"]
 Attribute = str | int | bool | None
+
+
+def escape(text: str) -> str:
+    """Return a text in which nothing is HTML, and nothing turns what stands around it the other way round."""
+    return html.escape(text if text.isprintable() else text.translate(_REPLACED))
 
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:

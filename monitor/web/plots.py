@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 from monitor.web import axes
 from monitor.web.axes import PLOT
-from monitor.web.markup import Markup
+from monitor.web.markup import Markup, escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

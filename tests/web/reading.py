@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.web.serving import client
 
 if TYPE_CHECKING:
-    from tests.web.fleet_of_five import Service
+    from monitor.web.view import View
 
 VOID = {"meta", "link", "br", "hr", "input"}
 
@@ -54,10 +54,13 @@ class Page(HTMLParser):
         self.text += data
 
 
-async def read(path: str, service: Service) -> Page:
+async def read(path: str, view: View) -> Page:
     """Return a page as a browser asks for it, parsed."""
     page = Page()
-    async with client(service) as session, session.get(path, headers={"Accept": "text/html"}) as response:
+    async with (
+        client(make_view=lambda: view) as session,
+        session.get(path, headers={"Accept": "text/html"}) as response,
+    ):
         assert response.content_type == "text/html"
         page.feed(await response.text())
     assert page.open == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from monitor.service.demo.engine import WARM_UP_SECONDS, Phase, Scenario, Simula
 from monitor.store import Store
 from tests import made
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 START = 1.7e9
 SECONDS = 70
 
@@ -22,24 +26,30 @@ SECONDS = 70
 @cache
 def collapsed() -> snapshot.Snapshot:
     """Return a look at two streams of one model that ran through the pipeline; the second collapsed."""
+    return looked_at((("m/model", None), ("m/model", 25.0)))
+
+
+def looked_at(models: Sequence[tuple[str, float | None]]) -> snapshot.Snapshot:
+    """Return a look at targets `t0`, `t1`, … of these models, each collapsing after so many seconds or never."""
     plan = pipeline.Plan(windows=(10.0, 60.0, 300.0))
     state, kept = pipeline.begin(plan), Store("")
-    phases = (
-        (Phase(-WARM_UP_SECONDS, story.GOOD),),
-        (Phase(-WARM_UP_SECONDS, story.GOOD), Phase(25.0, story.BROKEN)),
-    )
-    engines = [
-        SimulatedEngine(Scenario(f"t{n}", "m/model", phase), np.random.default_rng(n))
-        for n, phase in enumerate(phases)
-    ]
-    pages = [simulated.SimulatedPage(engine, "m/model", START - WARM_UP_SECONDS) for engine in engines]
+    pages = [_page(number, *each) for number, each in enumerate(models)]
     for second in range(SECONDS):
-        for engine in engines:
+        for engine, _ in pages:
             engine.advance(float(second))
-        batch = [Scrape(f"t{n}", START + second, body=page.render()) for n, page in enumerate(pages)]
+        batch = [Scrape(f"t{n}", START + second, body=page.render()) for n, (_, page) in enumerate(pages)]
         step = pipeline.step(plan, state, batch)
         kept.save({}, step.events, [])
-    parts = made.parts(
-        plan, state, {"t0": "http://t0/metrics", "t1": "http://t1/metrics"}, kept, started_at=START
-    )
+    urls = {f"t{number}": f"http://t{number}/metrics" for number in range(len(models))}
+    parts = made.parts(plan, state, urls, kept, started_at=START)
     return snapshot.Snapshot(parts, START + SECONDS)
+
+
+def _page(
+    number: int, model_name: str, collapses_after: float | None
+) -> tuple[SimulatedEngine, simulated.SimulatedPage]:
+    phases = [Phase(-WARM_UP_SECONDS, story.GOOD)]
+    phases += [] if collapses_after is None else [Phase(collapses_after, story.BROKEN)]
+    scenario = Scenario(f"t{number}", model_name, tuple(phases))
+    engine = SimulatedEngine(scenario, np.random.default_rng(number))
+    return engine, simulated.SimulatedPage(engine, model_name, START - WARM_UP_SECONDS)

@@ -43,6 +43,7 @@ RESERVED_SHARE = 10  # one place in so many is for targets with fewer than `FEW_
 FEW_STREAMS = 8
 MARKS_KEPT = 32
 LONGEST_ID = 400  # a longer one is no address any more
+LONGEST_NAME = 256  # of a model, replica or draft: a longer one is garbage, and it is in every line and label
 
 STATUS = np.dtype(
     [
@@ -222,13 +223,24 @@ class State:
         self.sums = tables.widen(self.sums, windows.dtype(len(self.window_seconds), self.num_positions))
 
 
+def named(text: str) -> str:
+    """Return a name as it is; one that is too long cut, and still unlike any other."""
+    if len(text) <= LONGEST_NAME:
+        return text
+    return f"{text[:LONGEST_NAME]}~{_digest(text)}"
+
+
 def stream_id(key: StreamKey) -> str:
     """Return a stream's id: readable, safe in a URL path, and unlike that of any other stream."""
     text = f"{key.target}~{key.model_name}~{key.replica}"
     plain = re.sub(r"[^A-Za-z0-9._:~-]+", "-", text)
     if plain == text and len(text) <= LONGEST_ID:
         return text
-    return f"{plain[:LONGEST_ID]}~{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+    return f"{plain[:LONGEST_ID]}~{_digest(text)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=4).hexdigest()
 
 
 def admitted(state: State, keys: Sequence[StreamKey], limits: Limits) -> list[StreamKey]:

@@ -52,14 +52,15 @@ NOTHING_DECLARED = Declared()
 
 
 def as_declared(reading: Reading, declared: Declared) -> Reading:
-    """Return the reading with the operator's model and k where the page has none.
+    """Return the reading with the operator's model and k where the page has none, and no name too long.
 
     Unless the operator says what drafts, an engine that counts drafts and never made one is off.
     """
     tokens = reading.num_speculative_tokens or declared.num_speculative_tokens
-    name = reading.model_name or declared.model_name
-    if (tokens, name) != (reading.num_speculative_tokens, reading.model_name):
-        reading = replace(reading, num_speculative_tokens=tokens, model_name=name)
+    name = streams.named(reading.model_name or declared.model_name)
+    replica = streams.named(reading.replica)
+    if (tokens, name, replica) != (reading.num_speculative_tokens, reading.model_name, reading.replica):
+        reading = replace(reading, num_speculative_tokens=tokens, model_name=name, replica=replica)
     return reading if declared.method or declared.draft_model else configured.judged(reading)
 
 
@@ -84,23 +85,26 @@ def identify(declared: Declared | None, identity: Identity, reading: Reading, no
     declared = declared or NOTHING_DECLARED
     identity.hardware = hardware(declared)
     config = {"draft_model": declared.draft_model, "method": declared.method} | dict(reading.config)
+    config = {name: streams.named(value) for name, value in config.items()}
     tokens = reading.num_speculative_tokens or declared.num_speculative_tokens
     changes: list[tuple[MarkKind, str, str, str]] = [
         (REGIME_MARKS.get(name, "config"), name, identity.config.get(name, ""), value)
         for name, value in config.items()
     ]
-    changes.append(("engine_version", "engine version", identity.engine_version, reading.engine_version))
+    version = streams.named(reading.engine_version)
+    changes.append(("engine_version", "engine version", identity.engine_version, version))
     before = str(identity.num_speculative_tokens or "")
     changes.append(("num_speculative_tokens", "num_speculative_tokens", before, str(tokens or "")))
     real = [change for change in changes if change[2] and change[3] and change[2] != change[3]]
-    said = dict((*reading.facts, *declared.facts, *_labelled(declared)))
+    every = (*reading.facts, *declared.facts, *_labelled(declared))
+    said = {name: streams.named(value) for name, value in every}
     facts = [("fact", name, identity.facts.get(name, ""), value) for name, value in said.items()]
     for kind, name, old, new in [*real, *facts]:
         if old and new and old != new:
             streams.remember(identity, Mark(now, kind, f"{name} went from {old} to {new}"))  # type: ignore[arg-type]
     identity.config |= {name: value for name, value in config.items() if value}
     identity.facts |= said
-    identity.engine_version = reading.engine_version or identity.engine_version
+    identity.engine_version = version or identity.engine_version
     identity.num_speculative_tokens = tokens or identity.num_speculative_tokens
     if real and not first:
         identity.regimes += 1
