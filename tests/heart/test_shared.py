@@ -139,19 +139,6 @@ def test_it_closes_when_the_mean_is_back() -> None:
     assert [shared._go_on(quick, 0.1, 0.0, fell=False) for _ in range(8)] == [""] * 7 + ["closes"]
 
 
-@pytest.mark.parametrize(
-    ("shift", "turns"), [(-2.8, 5), (-1.5, 5), (-1.49, 41)], ids=["collapse", "just far", "not far"]
-)
-def test_the_end_of_a_far_fall_shows_in_a_minute(shift: float, turns: int) -> None:
-    """Five turns that are back end it, and one alone among fallen ones does not; less deep falls take longer."""
-    state = opened(shift)
-    for number in range(60):
-        score = 0.1 if number == 30 else 0.1 + shift
-        assert shared._go_on(state, score, 0.0, fell=False) == ""
-    news = [shared._go_on(state, 0.1, 0.0, fell=False) for _ in range(turns)]
-    assert news == [""] * (turns - 1) + ["closes"]
-
-
 @pytest.mark.parametrize(("rise", "closes"), [(0.749, False), (0.75, True)])
 @pytest.mark.parametrize(("size", "enough"), [(0.39, False), (0.41, True)])
 def test_a_step_back_of_half_its_size_closes(rise: float, size: float, closes: bool, enough: bool) -> None:  # noqa: FBT001

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 OPEN_KEPT = 0.975
 """Share of the mean since a trouble opened that a turn leaves: the last forty turns, ten minutes."""
 
-FAR_FALL, BACK_KEPT = -1.5, 0.8
-"""Logits from which on a fall is so far that no wander looks like its end, and the share of that mean that a
-turn leaves which is back: five such turns end it, a minute after a collapse was rolled back."""
-
 BACK = 0.35
 """Share of the fall that the mean may still show for the trouble to be over."""
 
@@ -175,11 +171,9 @@ def _note_return(state: State, score: float, variance: float) -> None:
 
 def _go_on(state: State, score: float, rise: float, *, fell: bool) -> News:
     """Follow an open trouble through a turn; end it if it is over."""
-    shift, moved = float(state["shift"][0]), score - float(state["origin"][0])
-    kept = BACK_KEPT if shift <= FAR_FALL and moved > BACK * shift else OPEN_KEPT
-    mean = kept * float(state["mean"][0]) + (1.0 - kept) * moved
-    state["mean"] = mean
+    state["mean"] = OPEN_KEPT * state["mean"] + (1.0 - OPEN_KEPT) * (score - state["origin"])
     state["open_periods"] += 1.0
+    shift, mean = float(state["shift"][0]), float(state["mean"][0])
     turned = rise >= RISE_SCORE and level.estimate(state["level"], 0, 1.0) > -RISE_SHARE * shift
     turned = turned or bool(state["back_periods"][0] >= RETURNED_PERIODS)
     if state["open_periods"][0] < LEAST_PERIODS:
